@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Status is the outcome of a run of anything: agent, workflow, society, graph.
+type Status string
+
+// The eight outcomes.
+const (
+	Done      Status = "done"
+	Failed    Status = "failed"
+	Timeout   Status = "timeout"
+	Cancelled Status = "cancelled"
+	Blocked   Status = "blocked" // a guardrail said no
+	Rejected  Status = "rejected"
+	Deadlock  Status = "deadlock"
+	Escalated Status = "escalated"
+)
+
+// One sentinel per outcome that is not Done; errors.Is tells them apart.
+var (
+	ErrFailed    = errors.New("failed")
+	ErrTimeout   = errors.New("timeout")
+	ErrCancelled = errors.New("cancelled")
+	ErrBlocked   = errors.New("blocked")
+	ErrRejected  = errors.New("rejected")
+	ErrDeadlock  = errors.New("deadlock")
+	ErrEscalated = errors.New("escalated")
+)
+
+// ErrExit is returned by a background agent or its trigger that is finished
+// for good: a clean exit (scripts say EXIT).
+var ErrExit = errors.New("exit")
+
+var sentinels = map[Status]error{
+	Failed: ErrFailed, Timeout: ErrTimeout, Cancelled: ErrCancelled, Blocked: ErrBlocked,
+	Rejected: ErrRejected, Deadlock: ErrDeadlock, Escalated: ErrEscalated,
+}
+
+// A Result is what a run gave.
+type Result struct {
+	Status   Status
+	Reply    string        // words, for people and for the next agent
+	Output   any           // structured output, a JSON tree
+	Reason   string        // why it is not done
+	Winner   string        // who was picked, where somebody was
+	By       string        // the agent that did it
+	Elapsed  time.Duration // wall clock
+	Usage    Usage
+	RunID    string
+	Children []Result // one per child that ran, in order
+}
+
+// Usage counts what a run spent on models.
+type Usage struct{ Calls, PromptTokens, OutputTokens int }
+
+// OK reports whether the run is done.
+func (r Result) OK() bool { return r.Status == Done }
+
+// Declined is the error of an agent that cannot do its task and says so.
+func Declined(reason string) error { return fmt.Errorf("%w: declined: %s", ErrFailed, reason) }
+
+// StatusOf gives the outcome an error stands for; nil is Done, an ended
+// context is Timeout or Cancelled, an unknown error is Failed.
+func StatusOf(err error) Status {
+	switch {
+	case err == nil, errors.Is(err, ErrExit):
+		return Done
+	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	case errors.Is(err, ErrCancelled), errors.Is(err, context.Canceled):
+		return Cancelled
+	case errors.Is(err, ErrBlocked):
+		return Blocked
+	case errors.Is(err, ErrRejected):
+		return Rejected
+	case errors.Is(err, ErrDeadlock):
+		return Deadlock
+	case errors.Is(err, ErrEscalated):
+		return Escalated
+	}
+	return Failed
+}
+
+// reason is the error's text without the sentinel's word in front.
+func reason(err error) string {
+	s := err.Error()
+	if w := sentinels[StatusOf(err)]; w != nil {
+		if rest, ok := strings.CutPrefix(s, w.Error()+": "); ok {
+			return rest
+		}
+	}
+	return s
+}
+
+// A Panic is the error of an agent that panicked.
+type Panic struct {
+	Value any
+	Stack []byte // of the goroutine that panicked
+}
+
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// Unwrap lets a panic with an error value be recognised by it.
+func (p *Panic) Unwrap() error {
+	if err, ok := p.Value.(error); ok {
+		return err
+	}
+	return nil
+}
+
+// Fields gives the stack to whoever reports the error as an event.
+func (p *Panic) Fields() map[string]any { return map[string]any{"backtrace": string(p.Stack)} }
