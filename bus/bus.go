@@ -1,0 +1,341 @@
+// Package bus is how everything hears everything: sensors, scripts, agents,
+// the operator's page, other robots.
+//
+// Its one rule: there is one order. Every event gets a number when it is
+// published, and every subscription sees events in that order. An event that
+// is published while another is being delivered comes after it. Publishing
+// never waits for a subscriber: each owns a bounded queue, and what it can't
+// hold is counted.
+//
+//	b := bus.New(bus.Options{})
+//	b.Handle("sensor/+", bus.Queue{}, func(ctx context.Context, e bus.Event) error {
+//		_, err := b.Publish(ctx, "guard", "alarm", e.Topic) // ctx names e as the cause
+//		return err
+//	})
+//	b.Publish(ctx, "hw:lidar", "sensor/lidar", 0.2)
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"edged/bus/timer"
+)
+
+// Errors that callers decide on.
+var (
+	ErrClosed   = errors.New("bus is closed")
+	ErrOverload = errors.New("bus is overloaded") // more events wait for delivery than Options.Pending
+	ErrStorm    = errors.New("storm guard")       // the chain of causes is longer than MaxHops
+)
+
+// Options of a bus; the zero value works.
+type Options struct {
+	Pending int // events that may wait for delivery behind a slow predicate; 65,536
+	Topics  int // topics whose matching subscriptions are remembered; 4,096
+}
+
+// A Bus carries events. All methods may be called concurrently, and from
+// handlers, taps and predicates.
+type Bus struct {
+	opt Options
+
+	// state holds the last seq and two flags. Who sets busy delivers, alone,
+	// until it is cleared; what others publish meanwhile waits in pending.
+	state atomic.Uint64
+
+	mu      sync.Mutex // guards pending, spare
+	pending []Event
+	spare   []Event
+
+	routes routes // touched only by who holds busy
+
+	subsMu sync.Mutex // guards subs, kept; never held while calling out
+	subs   []*Subscription
+	nextID uint64
+	gen    atomic.Uint64 // grows with every change of subs
+	kept   map[string]Event
+
+	ctx      context.Context // ends when the bus is closed; handlers run under it
+	cancel   context.CancelFunc
+	closed   atomic.Bool
+	workers  sync.WaitGroup
+	wheel    *timer.Wheel
+	counters counters
+	storms   storms
+	talk     talk
+}
+
+const (
+	flagBusy    = 1
+	flagPending = 2
+	flags       = flagBusy | flagPending
+	oneSeq      = 4
+	// foreign is how many events of others a publisher delivers before it
+	// hands the rest to a goroutine.
+	foreign = 256
+)
+
+// New makes a bus. It costs nothing while nothing happens.
+func New(o Options) *Bus {
+	if o.Pending <= 0 {
+		o.Pending = 65536
+	}
+	if o.Topics <= 0 {
+		o.Topics = 4096
+	}
+	b := &Bus{opt: o, wheel: timer.New(), kept: map[string]Event{}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b
+}
+
+// Timers is the one wheel for every deadline of the runtime.
+func (b *Bus) Timers() *timer.Wheel { return b.wheel }
+
+// Publish says that something happened. The payload may be anything that has a
+// JSON form (see [Freeze]), [RawJSON], text, bytes, or a [Lazy]. The cause is
+// taken from ctx. Publish returns as soon as the event has its number and, if
+// nobody else is delivering, has been put into every matching queue.
+func (b *Bus) Publish(ctx context.Context, source, topic string, v any) (Event, error) {
+	e, err := b.event(ctx, source, topic, v)
+	if err != nil {
+		return e, err
+	}
+	return b.post(e)
+}
+
+// Retain publishes an event and keeps it as the last one of its topic, for
+// subscriptions made with Replay; a nil payload forgets the kept one.
+func (b *Bus) Retain(ctx context.Context, source, topic string, v any) (Event, error) {
+	e, err := b.event(ctx, source, topic, v)
+	if err != nil {
+		return e, err
+	}
+	e.Keep = true
+	return b.post(e)
+}
+
+// Replay publishes and keeps a copy of something retained elsewhere, an MQTT
+// broker say: the event is marked Retained, so that nobody takes it for news.
+func (b *Bus) Replay(ctx context.Context, source, topic string, v any) (Event, error) {
+	e, err := b.event(ctx, source, topic, v)
+	if err != nil {
+		return e, err
+	}
+	e.Keep, e.Retained = true, true
+	return b.post(e)
+}
+
+// Stage numbers an event now and leaves it to the next [Bus.Deliver] (or
+// Publish) to deliver it. It is for those who hold a lock: stage under the
+// lock, deliver after releasing it, and events come in the order of the
+// changes. A staged event is never refused for overload.
+func (b *Bus) Stage(ctx context.Context, source, topic string, v any) (Event, error) {
+	e, err := b.event(ctx, source, topic, v)
+	if err != nil {
+		return e, err
+	}
+	if err := ValidTopic(topic); err != nil {
+		return e, fmt.Errorf("bus: stage: %w", err)
+	}
+	b.mu.Lock()
+	e.Seq = b.add(oneSeq | flagPending)
+	b.pending = append(b.pending, e)
+	b.mu.Unlock()
+	return e, nil
+}
+
+// Deliver delivers what was staged, unless somebody is delivering already.
+func (b *Bus) Deliver() {
+	if b.state.Load()&flags != flagPending {
+		return
+	}
+	b.mu.Lock()
+	took := b.take()
+	b.mu.Unlock()
+	if took {
+		b.drain()
+	}
+}
+
+func (b *Bus) event(ctx context.Context, source, topic string, v any) (Event, error) {
+	p, err := freeze(v)
+	if err != nil {
+		return Event{}, fmt.Errorf("bus: publish %s: %w", topic, err)
+	}
+	e := Event{Topic: topic, Source: source, payload: p}
+	if l := causeOf(ctx); l != nil {
+		e.chain = l
+		if l.seq != 0 {
+			e.Cause, e.Hops = l.seq, l.hops+1
+			if e.Hops > MaxHops {
+				return e, b.storm(e)
+			}
+		}
+	}
+	if b.closed.Load() {
+		return e, fmt.Errorf("bus: publish %s: %w", topic, ErrClosed)
+	}
+	return e, nil
+}
+
+func (b *Bus) post(e Event) (Event, error) {
+	s := b.state.Load()
+	if s&flags == 0 && b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
+		e.Seq = (s + oneSeq) / oneSeq
+		err := b.deliver(&e)
+		if !b.state.CompareAndSwap(s+oneSeq|flagBusy, s+oneSeq) {
+			b.drain()
+		}
+		return e, err
+	}
+	return b.queue(e)
+}
+
+// queue is post's way when somebody else is delivering.
+func (b *Bus) queue(e Event) (Event, error) {
+	if err := ValidTopic(e.Topic); err != nil {
+		return e, fmt.Errorf("bus: publish: %w", err)
+	}
+	b.mu.Lock()
+	if len(b.pending) >= b.opt.Pending {
+		b.mu.Unlock()
+		b.counters.overload.Add(1)
+		return e, fmt.Errorf("bus: publish %s: %w: %d events wait", e.Topic, ErrOverload, b.opt.Pending)
+	}
+	e.Seq = b.add(oneSeq | flagPending)
+	b.pending = append(b.pending, e)
+	took := b.take()
+	b.mu.Unlock()
+	if took {
+		b.drain()
+	}
+	return e, nil
+}
+
+// add takes a seq and sets flags; the caller holds mu.
+func (b *Bus) add(bits uint64) (seq uint64) {
+	for {
+		s := b.state.Load()
+		n := (s + oneSeq) | bits&flags
+		if b.state.CompareAndSwap(s, n) {
+			return n / oneSeq
+		}
+	}
+}
+
+// take sets busy if nobody has; the caller holds mu.
+func (b *Bus) take() bool {
+	for {
+		s := b.state.Load()
+		if s&flagBusy != 0 {
+			return false
+		}
+		if b.state.CompareAndSwap(s, s|flagBusy) {
+			return true
+		}
+	}
+}
+
+// drain delivers what waits in pending, then clears busy. A publisher that
+// has delivered many events of others hands the rest on.
+func (b *Bus) drain() {
+	for n := 0; ; {
+		b.mu.Lock()
+		batch := b.pending
+		if len(batch) == 0 {
+			for { // staged seqs change state under mu only, and busy keeps post away
+				s := b.state.Load()
+				if b.state.CompareAndSwap(s, s&^flags) {
+					break
+				}
+			}
+			b.mu.Unlock()
+			return
+		}
+		b.pending, b.spare = b.spare[:0], nil
+		b.mu.Unlock()
+		for i := range batch {
+			_ = b.deliver(&batch[i]) // topics were checked before they were queued
+			batch[i] = Event{}
+		}
+		b.mu.Lock()
+		if cap(batch) <= 1024 {
+			b.spare = batch[:0]
+		}
+		b.mu.Unlock()
+		if n += len(batch); n > foreign && !b.closed.Load() {
+			b.workers.Add(1)
+			go func() {
+				defer b.workers.Done()
+				b.drain()
+			}()
+			return
+		}
+	}
+}
+
+// deliver puts an event into every matching queue. Only who holds busy calls it.
+func (b *Bus) deliver(e *Event) error {
+	r, err := b.route(e.Topic)
+	if err != nil {
+		return fmt.Errorf("bus: publish: %w", err)
+	}
+	if e.Keep {
+		b.keep(e)
+		if r, err = b.route(e.Topic); err != nil {
+			return err
+		}
+	}
+	for _, s := range r {
+		s.offer(e)
+	}
+	return nil
+}
+
+// stamp gives the event its time, once, when somebody keeps it.
+func (e *Event) stamp() {
+	if e.at == 0 {
+		e.at = time.Now().UnixNano()
+	}
+}
+
+// Close ends the bus: publishing becomes an error, handlers finish what is
+// queued until ctx ends, then their context is cancelled and the rest is
+// discarded and counted. It returns when no goroutine of the bus is left, or
+// with ctx's error if a handler ignores its context.
+func (b *Bus) Close(ctx context.Context) error {
+	if b.closed.Swap(true) {
+		return nil
+	}
+	b.Deliver()
+	for _, s := range b.subscriptions() {
+		s.finish()
+	}
+	done := make(chan struct{})
+	go func() { b.workers.Wait(); close(done) }()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		for _, s := range b.subscriptions() {
+			s.Close()
+		}
+		b.cancel()
+		select {
+		case <-done:
+		case <-time.After(time.Second):
+			err = fmt.Errorf("bus: close: a handler ignores its context: %w", ctx.Err())
+		}
+	}
+	b.cancel()
+	b.wheel.Close()
+	for _, s := range b.subscriptions() {
+		s.Close()
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+)
+
+// ErrorTopic is where failures of handlers, predicates and everything else
+// that can't be returned to a caller are published.
+const ErrorTopic = "edged/error"
+
+// Handle starts listening with a queue and one worker that calls h for one
+// event at a time, in order. The context names the event as the cause of
+// whatever h does and ends when the bus is closed. An error or a panic of h
+// becomes an edged/error event, and the worker goes on.
+func (b *Bus) Handle(filter string, q Queue, h func(ctx context.Context, e Event) error) (*Subscription, error) {
+	s, err := b.subscription(filter, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.workers.Add(1)
+	b.attach(s)
+	go func() {
+		defer b.workers.Done()
+		for {
+			e, ok, more := s.take()
+			switch {
+			case ok:
+				s.call(h, e)
+			case !more:
+				return
+			default:
+				<-s.wake
+			}
+		}
+	}()
+	return s, nil
+}
+
+func (s *Subscription) call(h func(context.Context, Event) error, e Event) {
+	ctx := WithCause(s.b.ctx, e)
+	defer func() {
+		if p := recover(); p != nil {
+			s.failed(ctx, e, panicError(p))
+		}
+	}()
+	if err := h(ctx, e); err != nil {
+		s.failed(ctx, e, err)
+	}
+}
+
+func (s *Subscription) failed(ctx context.Context, e Event, err error) {
+	s.mu.Lock()
+	s.stats.Errors++
+	s.mu.Unlock()
+	s.b.Report(ctx, s.opt.Name, err, e)
+}
+
+// Report publishes a failure as an edged/error event: source, error, the topic
+// and seq of the event it is about (if any), and what the error's Fields()
+// add, a script's line and backtrace say.
+func (b *Bus) Report(ctx context.Context, source string, err error, about Event) {
+	m := map[string]any{"source": source, "error": err.Error()}
+	if about.Topic != "" {
+		m["topic"], m["seq"] = about.Topic, int64(about.Seq)
+	}
+	var f interface{ Fields() map[string]any }
+	if errors.As(err, &f) {
+		maps.Copy(m, f.Fields())
+	}
+	b.counters.errors.Add(1)
+	if _, err := b.Publish(ctx, source, ErrorTopic, m); err != nil {
+		b.counters.unreported.Add(1)
+	}
+}
+
+// paniced is a recovered panic with the stack it came from.
+type paniced struct {
+	value any
+	stack []byte
+}
+
+func panicError(p any) error { return &paniced{p, debug.Stack()} }
+
+func (p *paniced) Error() string          { return fmt.Sprintf("panic: %v", p.value) }
+func (p *paniced) Fields() map[string]any { return map[string]any{"backtrace": string(p.stack)} }

@@ -1,0 +1,77 @@
+package bus
+
+import (
+	"slices"
+	"strings"
+)
+
+// routes remembers which subscriptions match a topic. It holds two
+// generations, so that it is bounded and topics in use stay. Only who delivers
+// touches it.
+type routes struct {
+	gen      uint64
+	now, old map[string][]*Subscription
+}
+
+// route gives the subscriptions that match a topic, in the order they were made.
+func (b *Bus) route(topic string) ([]*Subscription, error) {
+	r := &b.routes
+	if g := b.gen.Load(); g != r.gen || r.now == nil {
+		r.gen, r.now, r.old = g, map[string][]*Subscription{}, nil
+	}
+	if subs, ok := r.now[topic]; ok {
+		return subs, nil
+	}
+	subs, ok := r.old[topic]
+	if !ok {
+		if err := ValidTopic(topic); err != nil {
+			return nil, err
+		}
+		subs = b.match(topic)
+	}
+	if len(r.now) >= b.opt.Topics/2 {
+		r.old, r.now = r.now, make(map[string][]*Subscription, b.opt.Topics/2)
+	}
+	r.now[strings.Clone(topic)] = subs
+	return subs, nil
+}
+
+func (b *Bus) match(topic string) []*Subscription {
+	var out []*Subscription
+	for _, s := range b.subscriptions() {
+		if s.matches(topic) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (b *Bus) subscriptions() []*Subscription {
+	b.subsMu.Lock()
+	defer b.subsMu.Unlock()
+	return b.subs
+}
+
+// attach adds a subscription; subs is copied, so that readers need no lock.
+func (b *Bus) attach(s *Subscription) {
+	b.subsMu.Lock()
+	defer b.subsMu.Unlock()
+	b.nextID++
+	s.id = b.nextID
+	if s.opt.Replay {
+		for _, e := range b.keptMatching(s.matches) {
+			e.Retained = true
+			s.after = max(s.after, e.Seq)
+			s.push(&e)
+		}
+	}
+	b.subs = append(slices.Clip(b.subs), s)
+	b.gen.Add(1)
+}
+
+func (b *Bus) detach(s *Subscription) {
+	b.subsMu.Lock()
+	defer b.subsMu.Unlock()
+	b.subs = slices.DeleteFunc(slices.Clone(b.subs), func(o *Subscription) bool { return o == s })
+	b.gen.Add(1)
+}

@@ -1,0 +1,329 @@
+package bus
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Overflow says what a full queue gives up.
+type Overflow uint8
+
+// The overflow policies.
+const (
+	DropOldest Overflow = iota // the oldest queued event goes
+	DropNew                    // the new event goes
+	Latest                     // one slot per topic: a newer event takes the queued one's place
+	Collapse                   // when full, a topic's queued event is merged with the new one; nothing is lost but steps in between
+)
+
+// Queue says what a subscription holds and what it lets in. The zero value
+// holds 64 events and drops the oldest.
+type Queue struct {
+	Limit    int
+	Overflow Overflow
+	// Where is asked before the queue, on the publisher's goroutine. It must
+	// be quick and must not block; if it panics, the event is not let in.
+	Where func(Event) bool
+	// Merge makes one event of a queued and a newer one of the same topic, for
+	// Collapse; nil takes the newer.
+	Merge  func(queued, newer Event) Event
+	Replay bool     // matching retained events first
+	Also   []string // further filters of the same subscription; an event comes once
+	Name   string   // who listens, for status and error events
+}
+
+// A Subscription is one listener with its queue.
+type Subscription struct {
+	b       *Bus
+	id      uint64
+	filters []string
+	opt     Queue
+	tap     func(Event)
+	after   uint64 // events up to this seq came by replay
+
+	closed atomic.Bool
+	wake   chan struct{} // one token when a waiting reader has something to do
+
+	mu       sync.Mutex // guards everything below
+	ring     []Event    // grows by need; its length is a power of two
+	head     uint64     // absolute position of the oldest queued event
+	n        int
+	slots    map[string]uint64 // topic → position, for Latest and Collapse
+	waiting  bool
+	finished bool // no more comes, what is queued may be taken
+	stats    SubscriptionStats
+}
+
+// SubscriptionStats counts what a subscription did. Drops are by cause.
+type SubscriptionStats struct {
+	Name       string `json:"name,omitempty"`
+	Filter     string `json:"filter"`
+	Queued     int    `json:"queued"`
+	Limit      int    `json:"limit"`
+	Taken      uint64 `json:"taken"`
+	DropOldest uint64 `json:"drop_oldest,omitempty"`
+	DropNew    uint64 `json:"drop_new,omitempty"`
+	Replaced   uint64 `json:"replaced,omitempty"` // by a newer one of the same topic: Latest, Collapse
+	Discarded  uint64 `json:"discarded,omitempty"`
+	Errors     uint64 `json:"errors,omitempty"`
+}
+
+// Subscribe starts listening with a queue of its own; the caller takes events
+// with Next or All and closes the subscription.
+func (b *Bus) Subscribe(filter string, q Queue) (*Subscription, error) {
+	s, err := b.subscription(filter, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.attach(s)
+	return s, nil
+}
+
+// Tap calls f for every matching event, in order, on the goroutine that
+// publishes. f must be quick and must not block; what it publishes comes after
+// the event it was called for. A panic becomes an edged/error event.
+func (b *Bus) Tap(filter string, f func(Event)) (*Subscription, error) {
+	s, err := b.subscription(filter, Queue{}, f)
+	if err != nil {
+		return nil, err
+	}
+	b.attach(s)
+	return s, nil
+}
+
+func (b *Bus) subscription(filter string, q Queue, tap func(Event)) (*Subscription, error) {
+	filters := append([]string{filter}, q.Also...)
+	for _, f := range filters {
+		if err := ValidFilter(f); err != nil {
+			return nil, err
+		}
+	}
+	if b.closed.Load() {
+		return nil, ErrClosed
+	}
+	if q.Limit <= 0 {
+		q.Limit = 64
+	}
+	return &Subscription{b: b, filters: filters, opt: q, tap: tap, wake: make(chan struct{}, 1)}, nil
+}
+
+func (s *Subscription) matches(topic string) bool {
+	return slices.ContainsFunc(s.filters, func(f string) bool { return Match(f, topic) })
+}
+
+// offer is the way in: only who delivers calls it.
+func (s *Subscription) offer(e *Event) {
+	if s.closed.Load() || e.Seq <= s.after {
+		return
+	}
+	switch {
+	case s.tap != nil:
+		s.guard(*e, nil)
+	case s.opt.Where == nil || s.guard(*e, s.opt.Where):
+		e.stamp()
+		s.push(e)
+	}
+}
+
+// guard calls the tap or the predicate and survives its panic.
+func (s *Subscription) guard(e Event, where func(Event) bool) (ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			ok = false
+			s.failed(WithCause(s.b.ctx, e), e, panicError(p))
+		}
+	}()
+	if where != nil {
+		return where(e)
+	}
+	s.tap(e)
+	return true
+}
+
+func (s *Subscription) push(e *Event) {
+	s.mu.Lock()
+	if s.finished {
+		s.mu.Unlock()
+		return
+	}
+	if s.put(e) && s.waiting {
+		s.waiting = false
+		s.mu.Unlock()
+		s.wake <- struct{}{}
+		return
+	}
+	s.mu.Unlock()
+}
+
+// put applies the overflow policy; the caller holds mu.
+func (s *Subscription) put(e *Event) bool {
+	byTopic := s.opt.Overflow >= Latest
+	if byTopic && (s.opt.Overflow == Latest || s.n >= s.opt.Limit) {
+		if at, ok := s.slots[e.Topic]; ok {
+			slot := s.slot(at)
+			if s.opt.Merge != nil {
+				*slot = s.opt.Merge(*slot, *e)
+			} else {
+				*slot = *e
+			}
+			s.stats.Replaced++
+			return true
+		}
+	}
+	if s.n >= s.opt.Limit {
+		switch s.opt.Overflow {
+		case DropNew:
+			s.stats.DropNew++
+			return false
+		case DropOldest, Latest:
+			s.pop()
+			s.stats.DropOldest++
+		}
+	}
+	if s.n == len(s.ring) {
+		s.grow()
+	}
+	at := s.head + uint64(s.n)
+	*s.slot(at) = *e
+	s.n++
+	if byTopic {
+		if s.slots == nil {
+			s.slots = map[string]uint64{}
+		}
+		s.slots[e.Topic] = at
+	}
+	return true
+}
+
+func (s *Subscription) slot(at uint64) *Event { return &s.ring[at&uint64(len(s.ring)-1)] }
+
+func (s *Subscription) grow() {
+	ring := make([]Event, max(4, 2*len(s.ring)))
+	for i := range s.n {
+		at := s.head + uint64(i)
+		ring[at&uint64(len(ring)-1)] = *s.slot(at)
+	}
+	s.ring = ring
+}
+
+// pop takes the oldest; the caller holds mu and has checked n.
+func (s *Subscription) pop() Event {
+	slot := s.slot(s.head)
+	e := *slot
+	*slot = Event{}
+	if at, ok := s.slots[e.Topic]; ok && at == s.head {
+		delete(s.slots, e.Topic)
+	}
+	s.head++
+	s.n--
+	return e
+}
+
+// take gives the next event, or says whether there will be more.
+func (s *Subscription) take() (e Event, ok, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n > 0 {
+		s.stats.Taken++
+		return s.pop(), true, true
+	}
+	if s.finished {
+		return Event{}, false, false
+	}
+	s.waiting = true
+	return Event{}, false, true
+}
+
+// Next waits for the next event. It returns ErrClosed when the subscription is
+// closed, or ctx's error. One goroutine at a time may call it.
+func (s *Subscription) Next(ctx context.Context) (Event, error) {
+	for {
+		e, ok, more := s.take()
+		switch {
+		case ok:
+			return e, nil
+		case !more:
+			return Event{}, ErrClosed
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			s.mu.Lock()
+			if !s.waiting { // a token is on its way or here
+				s.mu.Unlock()
+				<-s.wake
+				s.mu.Lock()
+			}
+			s.waiting = false
+			s.mu.Unlock()
+			return Event{}, ctx.Err()
+		}
+	}
+}
+
+// All ranges over the events until the subscription is closed or ctx ends.
+func (s *Subscription) All(ctx context.Context) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		for {
+			e, err := s.Next(ctx)
+			if err != nil || !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// Close ends the subscription: nothing that is published afterwards comes, and
+// what is queued is discarded and counted. It may be called more than once,
+// and from a handler. It doesn't wait for a handler that is running.
+func (s *Subscription) Close() {
+	if s.closed.Swap(true) {
+		return
+	}
+	s.finish()
+	s.mu.Lock()
+	s.stats.Discarded += uint64(s.n)
+	s.ring, s.slots, s.n = nil, nil, 0
+	s.mu.Unlock()
+	s.b.detach(s)
+}
+
+// finish lets nothing more in; what is queued may still be taken.
+func (s *Subscription) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished {
+		return
+	}
+	s.finished = true
+	if s.waiting {
+		s.waiting = false
+		s.wake <- struct{}{}
+	}
+}
+
+// Len is the number of queued events.
+func (s *Subscription) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n
+}
+
+// Dropped is the number of events that the queue lost.
+func (s *Subscription) Dropped() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stats.DropOldest + s.stats.DropNew
+}
+
+// Stats gives the counters.
+func (s *Subscription) Stats() SubscriptionStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.Name, st.Filter, st.Queued, st.Limit = s.opt.Name, s.filters[0], s.n, s.opt.Limit
+	return st
+}
