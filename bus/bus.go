@@ -52,7 +52,13 @@ type Bus struct {
 	pending []Event
 	spare   []Event
 
-	routes routes // touched only by who holds busy
+	// Touched only by who holds busy.
+	routes routes
+	clock  struct {
+		base time.Time
+		read time.Duration // when wall was looked at
+		wall int64         // Unix nanoseconds of base, as the wall clock has it now
+	}
 
 	subsMu sync.Mutex // guards subs, kept; never held while calling out
 	subs   []*Subscription
@@ -89,6 +95,7 @@ func New(o Options) *Bus {
 		o.Topics = 4096
 	}
 	b := &Bus{opt: o, wheel: timer.New(), kept: map[string]Event{}}
+	b.clock.base = time.Now()
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
@@ -100,46 +107,45 @@ func (b *Bus) Timers() *timer.Wheel { return b.wheel }
 // JSON form (see [Freeze]), [RawJSON], text, bytes, or a [Lazy]. The cause is
 // taken from ctx. Publish returns as soon as the event has its number and, if
 // nobody else is delivering, has been put into every matching queue.
-func (b *Bus) Publish(ctx context.Context, source, topic string, v any) (Event, error) {
-	e, err := b.event(ctx, source, topic, v)
-	if err != nil {
+func (b *Bus) Publish(ctx context.Context, source, topic string, v any) (e Event, err error) {
+	if err = b.fill(ctx, &e, source, topic, v); err != nil {
 		return e, err
 	}
-	return b.post(e)
+	err = b.post(&e)
+	return e, err
 }
 
 // Retain publishes an event and keeps it as the last one of its topic, for
 // subscriptions made with Replay; a nil payload forgets the kept one.
-func (b *Bus) Retain(ctx context.Context, source, topic string, v any) (Event, error) {
-	e, err := b.event(ctx, source, topic, v)
-	if err != nil {
+func (b *Bus) Retain(ctx context.Context, source, topic string, v any) (e Event, err error) {
+	if err = b.fill(ctx, &e, source, topic, v); err != nil {
 		return e, err
 	}
 	e.Keep = true
-	return b.post(e)
+	err = b.post(&e)
+	return e, err
 }
 
 // Replay publishes and keeps a copy of something retained elsewhere, an MQTT
 // broker say: the event is marked Retained, so that nobody takes it for news.
-func (b *Bus) Replay(ctx context.Context, source, topic string, v any) (Event, error) {
-	e, err := b.event(ctx, source, topic, v)
-	if err != nil {
+func (b *Bus) Replay(ctx context.Context, source, topic string, v any) (e Event, err error) {
+	if err = b.fill(ctx, &e, source, topic, v); err != nil {
 		return e, err
 	}
 	e.Keep, e.Retained = true, true
-	return b.post(e)
+	err = b.post(&e)
+	return e, err
 }
 
 // Stage numbers an event now and leaves it to the next [Bus.Deliver] (or
 // Publish) to deliver it. It is for those who hold a lock: stage under the
 // lock, deliver after releasing it, and events come in the order of the
 // changes. A staged event is never refused for overload.
-func (b *Bus) Stage(ctx context.Context, source, topic string, v any) (Event, error) {
-	e, err := b.event(ctx, source, topic, v)
-	if err != nil {
+func (b *Bus) Stage(ctx context.Context, source, topic string, v any) (e Event, err error) {
+	if err = b.fill(ctx, &e, source, topic, v); err != nil {
 		return e, err
 	}
-	if err := ValidTopic(topic); err != nil {
+	if err = ValidTopic(topic); err != nil {
 		return e, fmt.Errorf("bus: stage: %w", err)
 	}
 	b.mu.Lock()
@@ -162,59 +168,61 @@ func (b *Bus) Deliver() {
 	}
 }
 
-func (b *Bus) event(ctx context.Context, source, topic string, v any) (Event, error) {
+// fill makes the event; it is not numbered yet.
+func (b *Bus) fill(ctx context.Context, e *Event, source, topic string, v any) error {
 	p, err := freeze(v)
 	if err != nil {
-		return Event{}, fmt.Errorf("bus: publish %s: %w", topic, err)
+		return fmt.Errorf("bus: publish %s: %w", topic, err)
 	}
-	e := Event{Topic: topic, Source: source, payload: p}
+	e.Topic, e.Source, e.payload = topic, source, p
 	if l := causeOf(ctx); l != nil {
 		e.chain = l
 		if l.seq != 0 {
 			e.Cause, e.Hops = l.seq, l.hops+1
 			if e.Hops > MaxHops {
-				return e, b.storm(e)
+				return b.storm(*e)
 			}
 		}
 	}
 	if b.closed.Load() {
-		return e, fmt.Errorf("bus: publish %s: %w", topic, ErrClosed)
+		return fmt.Errorf("bus: publish %s: %w", topic, ErrClosed)
 	}
-	return e, nil
+	return nil
 }
 
-func (b *Bus) post(e Event) (Event, error) {
+// post numbers the event and delivers it, or leaves it to who is delivering.
+func (b *Bus) post(e *Event) error {
 	s := b.state.Load()
 	if s&flags == 0 && b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
 		e.Seq = (s + oneSeq) / oneSeq
-		err := b.deliver(&e)
+		err := b.deliver(e)
 		if !b.state.CompareAndSwap(s+oneSeq|flagBusy, s+oneSeq) {
 			b.drain()
 		}
-		return e, err
+		return err
 	}
 	return b.queue(e)
 }
 
 // queue is post's way when somebody else is delivering.
-func (b *Bus) queue(e Event) (Event, error) {
+func (b *Bus) queue(e *Event) error {
 	if err := ValidTopic(e.Topic); err != nil {
-		return e, fmt.Errorf("bus: publish: %w", err)
+		return fmt.Errorf("bus: publish: %w", err)
 	}
 	b.mu.Lock()
 	if len(b.pending) >= b.opt.Pending {
 		b.mu.Unlock()
 		b.counters.overload.Add(1)
-		return e, fmt.Errorf("bus: publish %s: %w: %d events wait", e.Topic, ErrOverload, b.opt.Pending)
+		return fmt.Errorf("bus: publish %s: %w: %d events wait", e.Topic, ErrOverload, b.opt.Pending)
 	}
 	e.Seq = b.add(oneSeq | flagPending)
-	b.pending = append(b.pending, e)
+	b.pending = append(b.pending, *e)
 	took := b.take()
 	b.mu.Unlock()
 	if took {
 		b.drain()
 	}
-	return e, nil
+	return nil
 }
 
 // add takes a seq and sets flags; the caller holds mu.
@@ -286,6 +294,7 @@ func (b *Bus) deliver(e *Event) error {
 		return fmt.Errorf("bus: publish: %w", err)
 	}
 	if e.Keep {
+		b.stamp(e)
 		b.keep(e)
 		if r, err = b.route(e.Topic); err != nil {
 			return err
@@ -297,11 +306,18 @@ func (b *Bus) deliver(e *Event) error {
 	return nil
 }
 
-// stamp gives the event its time, once, when somebody keeps it.
-func (e *Event) stamp() {
-	if e.at == 0 {
-		e.at = time.Now().UnixNano()
+// stamp gives the event its time, once, when somebody keeps it. Reading the
+// monotonic clock costs half of reading both, so the wall clock is looked at
+// once a second; a step of it shows after that.
+func (b *Bus) stamp(e *Event) {
+	if e.at != 0 {
+		return
 	}
+	mono := time.Since(b.clock.base)
+	if b.clock.wall == 0 || mono-b.clock.read > time.Second {
+		b.clock.read, b.clock.wall = mono, time.Now().UnixNano()-int64(mono)
+	}
+	e.at = b.clock.wall + int64(mono)
 }
 
 // Close ends the bus: publishing becomes an error, handlers finish what is

@@ -7,7 +7,6 @@ import (
 
 // keep stores the last event of a topic. The kept copy forgets its causes.
 func (b *Bus) keep(e *Event) {
-	e.stamp()
 	k := *e
 	k.chain = nil
 	b.subsMu.Lock()

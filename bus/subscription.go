@@ -123,7 +123,7 @@ func (s *Subscription) offer(e *Event) {
 	case s.tap != nil:
 		s.guard(*e, nil)
 	case s.opt.Where == nil || s.guard(*e, s.opt.Where):
-		e.stamp()
+		s.b.stamp(e)
 		s.push(e)
 	}
 }
