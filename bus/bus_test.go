@@ -447,3 +447,37 @@ func TestManyTopicsStayBounded(t *testing.T) {
 		t.Errorf("%d delivered, want 2000", n)
 	}
 }
+
+// TestPauseLosesNothing swaps a subscription under load: each event is heard
+// by exactly one of the two.
+func TestPauseLosesNothing(t *testing.T) {
+	b := bus.New(bus.Options{})
+	const n = 20000
+	var heard [2 * n]atomic.Int32
+	listen := func() *bus.Subscription {
+		s, _ := b.Tap("t", func(e bus.Event) { heard[e.Payload().(int64)].Add(1) })
+		return s
+	}
+	s := listen()
+	var wg sync.WaitGroup
+	for p := range 2 {
+		wg.Go(func() {
+			for i := range n {
+				b.Publish(context.Background(), "test", "t", p*n+i)
+			}
+		})
+	}
+	for range 50 {
+		resume := b.Pause()
+		s.Close()
+		s = listen()
+		resume()
+		resume()
+	}
+	wg.Wait()
+	for i := range heard {
+		if got := heard[i].Load(); got != 1 {
+			t.Fatalf("event %d was heard %d times", i, got)
+		}
+	}
+}
