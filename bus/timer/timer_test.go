@@ -67,16 +67,15 @@ func TestStop(t *testing.T) {
 			t.Error("the first Stop must say true, the second false")
 		}
 		time.Sleep(2 * time.Second)
-		fired := false
-		b := w.After(time.Second, func() { fired = true })
+		var fired atomic.Int32
+		b := w.After(time.Second, func() { fired.Add(1) })
 		time.Sleep(2 * time.Second)
-		if !fired || b.Stop() {
-			t.Errorf("fired %v; Stop of a fired timer must say false", fired)
+		if fired.Load() != 1 || b.Stop() {
+			t.Errorf("fired %d times; Stop of a fired timer must say false", fired.Load())
 		}
 		b.Reset(time.Second)
-		fired = false
 		time.Sleep(2 * time.Second)
-		if !fired {
+		if fired.Load() != 2 {
 			t.Error("a timer that was set again did not fire")
 		}
 	})
