@@ -367,12 +367,15 @@ func (b *Bus) Close(ctx context.Context) error {
 	if b.closed.Swap(true) {
 		return nil
 	}
-	b.Deliver()
-	for _, s := range b.subscriptions() {
-		s.finish()
-	}
 	done := make(chan struct{})
-	go func() { b.workers.Wait(); close(done) }()
+	go func() {
+		defer close(done)
+		b.Pause()() // what was published before is in the queues now
+		for _, s := range b.subscriptions() {
+			s.finish()
+		}
+		b.workers.Wait()
+	}()
 	var err error
 	select {
 	case <-done:

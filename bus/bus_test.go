@@ -463,7 +463,9 @@ func TestPauseLosesNothing(t *testing.T) {
 	for p := range 2 {
 		wg.Go(func() {
 			for i := range n {
-				b.Publish(context.Background(), "test", "t", p*n+i)
+				if _, err := b.Publish(context.Background(), "test", "t", p*n+i); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
@@ -475,6 +477,7 @@ func TestPauseLosesNothing(t *testing.T) {
 		resume()
 	}
 	wg.Wait()
+	b.Close(t.Context())
 	for i := range heard {
 		if got := heard[i].Load(); got != 1 {
 			t.Fatalf("event %d was heard %d times", i, got)

@@ -1,0 +1,233 @@
+package mqtt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"edged/bus"
+)
+
+// runtime is the source of the events about links, so that they may cross them.
+const runtime = "runtime:mqtt"
+
+// Topics of the events about links.
+const (
+	UpTopic   = "edged/mqtt/up"
+	DownTopic = "edged/mqtt/down"
+)
+
+// Stats is what a link has counted since it was made.
+type Stats struct {
+	Connected bool   `json:"connected"`
+	Reason    string `json:"reason,omitempty"` // why it isn't
+	In        uint64 `json:"in"`               // events published for messages that came in
+	Out       uint64 `json:"out"`              // messages handed to the network or the broker
+	Acked     uint64 `json:"acked"`            // QoS 1 and 2
+	Again     uint64 `json:"again"`            // sent again after a lost connection
+	Echoes    uint64 `json:"echoes"`           // our own messages that came back
+	Unchanged uint64 `json:"unchanged"`        // retained copies of what the bus keeps already
+	Malformed uint64 `json:"malformed"`        // could not be taken or sent as they are
+	TooLarge  uint64 `json:"too_large"`        // above max_packet, either way
+	Refused   uint64 `json:"refused"`          // the bus was overloaded or closed
+	Waiting   int    `json:"waiting"`          // in the outbox
+	Bytes     int64  `json:"bytes"`
+	Attempts  uint64 `json:"attempts"` // to connect
+
+	DropOffline uint64 `json:"drop_offline"` // QoS 0 while there was no connection
+	DropSlow    uint64 `json:"drop_slow"`    // QoS 0 faster than the network takes it
+	DropOldest  uint64 `json:"drop_oldest"`  // outbox full
+	DropNew     uint64 `json:"drop_new"`     // outbox full
+	Unstored    uint64 `json:"unstored"`     // the outbox failed: kept in memory only
+}
+
+type counters struct {
+	in, out, acked, again, echoes, unchanged, malformed, tooLarge, refused, attempts atomic.Uint64
+	dropOffline, dropSlow, dropOldest, dropNew, unstored                             atomic.Uint64
+}
+
+func (c *counters) stats() Stats {
+	return Stats{
+		In: c.in.Load(), Out: c.out.Load(), Acked: c.acked.Load(), Again: c.again.Load(), Echoes: c.echoes.Load(),
+		Unchanged: c.unchanged.Load(), Malformed: c.malformed.Load(), TooLarge: c.tooLarge.Load(),
+		Refused: c.refused.Load(), Attempts: c.attempts.Load(), DropOffline: c.dropOffline.Load(),
+		DropSlow: c.dropSlow.Load(), DropOldest: c.dropOldest.Load(), DropNew: c.dropNew.Load(), Unstored: c.unstored.Load(),
+	}
+}
+
+// link is what the ways to MQTT have in common: mapping, codecs, marks of
+// origin, counters and reports.
+type link struct {
+	bus    *bus.Bus
+	source string // of events that came in
+	*mapper
+	counters
+
+	taps []*bus.Subscription
+
+	mu       sync.Mutex // guards reported
+	reported map[string]time.Time
+}
+
+func newLink(b *bus.Bus, name string, m Mapping) (*link, error) {
+	mp, err := newMapper(m)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{bus: b, source: "mqtt", mapper: mp, reported: map[string]time.Time{}}
+	if name != "" {
+		l.source = "mqtt:" + name
+	}
+	return l, nil
+}
+
+// listen calls send for every event that the mapping lets out, in order, on the
+// publisher's goroutine.
+func (l *link) listen(send func(e bus.Event, r Route, v verdict, payload []byte)) error {
+	for i, r := range l.Publish {
+		tap, err := l.bus.Tap(r.Filter, func(e bus.Event) {
+			if v := l.outward(e.Topic); v.route == i && l.leaves(e, r) {
+				if p, ok := l.encode(e, r, v); ok {
+					send(e, r, v, p)
+				}
+			}
+		})
+		if err != nil {
+			l.close()
+			return fmt.Errorf("mqtt: publish %q: %w", r.Filter, err)
+		}
+		l.taps = append(l.taps, tap)
+	}
+	return nil
+}
+
+func (l *link) close() {
+	for _, t := range l.taps {
+		t.Close()
+	}
+}
+
+// leaves is the rule of the package.
+func (l *link) leaves(e bus.Event, r Route) bool {
+	switch {
+	case e.Source == l.source:
+		return false
+	case e.Source == "mqtt" || strings.HasPrefix(e.Source, "mqtt:"):
+		return r.Relay
+	}
+	return !e.Retained // a copy, not news
+}
+
+func (l *link) encode(e bus.Event, r Route, v verdict) ([]byte, bool) {
+	p, err := l.codecs.encode(r.Codec, e)
+	if err != nil {
+		l.malformed.Add(1)
+		l.report(e.Topic, fmt.Errorf("mqtt: publish %s: %w", v.topic, err))
+		return nil, false
+	}
+	return p, true
+}
+
+// errBusy means that the bus did not take a message that it may take later.
+var errBusy = errors.New("the bus did not take it")
+
+// copied says what an inbound message is to those who keep the last one.
+type copied uint8
+
+const (
+	news     copied = iota
+	kept            // news that is kept
+	retained        // a copy from the broker's store
+)
+
+// receive makes an event of a message that came in. It returns errBusy when the
+// message should come again; everything else is counted, reported and over.
+func (l *link) receive(topic string, payload []byte, c copied) error {
+	v := l.inward(topic)
+	if v.err != nil {
+		l.reject(topic, v.err)
+		return nil
+	}
+	if v.route < 0 {
+		return nil
+	}
+	r := &l.Subscribe[v.route]
+	if c == retained && l.unchanged_(v.topic, payload) {
+		return nil
+	}
+	val, err := l.codecs.decode(r.Codec, payload)
+	if err != nil {
+		l.reject(topic, err)
+		return nil
+	}
+	publish := l.bus.Publish
+	switch {
+	case c == retained && !r.ActOnRetained:
+		publish = l.bus.Replay
+	case c != news:
+		publish = l.bus.Retain
+	}
+	if _, err := publish(context.Background(), l.source, v.topic, val); err != nil {
+		if errors.Is(err, bus.ErrOverload) || errors.Is(err, bus.ErrClosed) {
+			l.refused.Add(1)
+			return errBusy
+		}
+		l.reject(topic, err)
+		return nil
+	}
+	l.in.Add(1)
+	return nil
+}
+
+// unchanged_ reports whether a retained copy is what the bus keeps already.
+func (l *link) unchanged_(topic string, payload []byte) bool {
+	for _, e := range l.bus.Retained(topic) {
+		if bytes.Equal(e.Bytes(), payload) {
+			l.unchanged.Add(1)
+			return true
+		}
+	}
+	return false
+}
+
+func (l *link) reject(topic string, err error) {
+	l.malformed.Add(1)
+	l.report(topic, fmt.Errorf("mqtt: message on %s: %w", printable(topic), err))
+}
+
+const reportPause = time.Minute
+
+// report publishes an error once per topic and minute.
+func (l *link) report(topic string, err error) {
+	topic = printable(topic)
+	now := time.Now()
+	l.mu.Lock()
+	if len(l.reported) > 1024 {
+		clear(l.reported)
+	}
+	last, known := l.reported[topic]
+	if known && now.Sub(last) < reportPause {
+		l.mu.Unlock()
+		return
+	}
+	l.reported[topic] = now
+	l.mu.Unlock()
+	l.bus.Report(context.Background(), runtime, err, bus.Event{Topic: topic})
+}
+
+// printable makes a topic fit for an error message.
+func printable(topic string) string {
+	if len(topic) > 128 {
+		topic = topic[:128] + "…"
+	}
+	if utf8.ValidString(topic) && !strings.ContainsRune(topic, 0) {
+		return topic
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(topic, "\x00", "�"), "�")
+}
