@@ -99,10 +99,15 @@ func settle(ctx context.Context, r Result, err error) (Result, error) {
 		r.Status = Done
 		return r, nil
 	}
+	if r.Status == Done { // a clean exit
+		return r, err
+	}
 	s := sentinels[r.Status]
 	switch {
 	case s == nil:
-		return r, fmt.Errorf("%w: unknown status %q", ErrFailed, r.Status)
+		r.Reason = fmt.Sprintf("unknown status %q", r.Status)
+		r.Status = Failed
+		return r, fmt.Errorf("%w: %s", ErrFailed, r.Reason)
 	case err == nil:
 		return r, fmt.Errorf("%w: %s", s, r.Reason)
 	case StatusOf(err) == r.Status:

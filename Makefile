@@ -1,0 +1,61 @@
+# What people type. `make test` is all that must hold before anything lands.
+export CGO_ENABLED = 0
+GO      ?= go
+VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo devel)
+BUILD    = $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+SUDO     = $(shell test "$$(id -u)" = 0 || echo sudo)
+# Tests that need a real peer: Debian's packages.
+PEERS    = mosquitto mosquitto-clients fuse3 gcc libc6-dev
+
+.PHONY: run test check vet race cross peers tidy bench slow dist fmt doc clean
+
+run:            ## the demo
+	$(GO) run ./cmd/edged demo
+
+test: peers check ## everything: peers installed, nothing skipped
+
+check: vet race cross
+
+vet:
+	$(GO) vet ./...
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+
+race:           ## the race detector needs cgo, the product doesn't
+	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
+
+cross:          ## every board we ship to
+	GOOS=linux GOARCH=amd64 $(GO) build -o /dev/null ./cmd/edged
+	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/edged
+	GOOS=linux GOARCH=arm GOARM=7 $(GO) build -o /dev/null ./cmd/edged
+	GOOS=linux GOARCH=arm GOARM=6 $(GO) build -o /dev/null ./cmd/edged
+
+peers:          ## the real things the tests talk to
+	@need=; for p in $(PEERS); do dpkg -s $$p >/dev/null 2>&1 || need="$$need $$p"; done; \
+	if [ -n "$$need" ]; then echo "installing$$need"; \
+	  $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$need >/dev/null; fi
+
+tidy:           ## go.mod says what the code needs
+	$(GO) mod tidy -diff
+
+bench:          ## the figures of doc/benchmarks.md, as ratios
+	cd tests/bench && $(GO) run .
+
+slow:           ## soak tests and the long fault runs
+	EDGED_SLOW=1 $(GO) test -timeout 3h ./...
+
+dist:           ## static binaries for the boards
+	@mkdir -p dist
+	GOOS=linux GOARCH=amd64 $(BUILD) -o dist/edged-linux-amd64 ./cmd/edged
+	GOOS=linux GOARCH=arm64 $(BUILD) -o dist/edged-linux-arm64 ./cmd/edged
+	GOOS=linux GOARCH=arm GOARM=7 $(BUILD) -o dist/edged-linux-armv7 ./cmd/edged
+	GOOS=linux GOARCH=arm GOARM=6 $(BUILD) -o dist/edged-linux-armv6 ./cmd/edged
+	@ls -l dist
+
+fmt:
+	gofmt -w $$(git ls-files '*.go')
+
+doc:            ## regenerate doc/scripting.md from the builtins
+	$(GO) run ./cmd/edged doc --markdown > doc/scripting.md
+
+clean:
+	rm -rf dist bin
