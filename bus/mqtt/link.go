@@ -70,6 +70,7 @@ type link struct {
 	counters
 
 	taps []*bus.Subscription
+	idle func() bool // a message that isn't retained would reach nobody; may be nil
 
 	mu       sync.Mutex // guards reported
 	reported map[string]time.Time
@@ -92,10 +93,12 @@ func newLink(b *bus.Bus, name string, m Mapping) (*link, error) {
 func (l *link) listen(send func(e bus.Event, r Route, v verdict, payload []byte)) error {
 	for i, r := range l.Publish {
 		tap, err := l.bus.Tap(r.Filter, func(e bus.Event) {
-			if v := l.outward(e.Topic); v.route == i && l.leaves(e, r) {
-				if p, ok := l.encode(e, r, v); ok {
-					send(e, r, v, p)
-				}
+			v := l.outward(e.Topic)
+			if v.route != i || !l.leaves(e, r) || l.idle != nil && !e.Keep && !r.Retain && l.idle() {
+				return
+			}
+			if p, ok := l.encode(e, r, v); ok {
+				send(e, r, v, p)
 			}
 		})
 		if err != nil {
@@ -158,7 +161,7 @@ func (l *link) receive(topic string, payload []byte, c copied) error {
 		return nil
 	}
 	r := &l.Subscribe[v.route]
-	if c == retained && l.unchanged_(v.topic, payload) {
+	if c == retained && l.known(v.topic, payload) {
 		return nil
 	}
 	val, err := l.codecs.decode(r.Codec, payload)
@@ -185,8 +188,8 @@ func (l *link) receive(topic string, payload []byte, c copied) error {
 	return nil
 }
 
-// unchanged_ reports whether a retained copy is what the bus keeps already.
-func (l *link) unchanged_(topic string, payload []byte) bool {
+// known reports whether a retained copy is what the bus keeps already.
+func (l *link) known(topic string, payload []byte) bool {
 	for _, e := range l.bus.Retained(topic) {
 		if bytes.Equal(e.Bytes(), payload) {
 			l.unchanged.Add(1)

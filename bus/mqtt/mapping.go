@@ -60,8 +60,8 @@ type verdict struct {
 type mapper struct {
 	Mapping
 	codecs codecs
-	in     memo
-	out    memo
+	ins    memo
+	outs   memo
 }
 
 func newMapper(m Mapping) (*mapper, error) {
@@ -129,7 +129,7 @@ func reach(filter, topic string) bool {
 
 // inward maps a topic of the broker to one of the bus.
 func (m *mapper) inward(topic string) verdict {
-	return m.in.get(topic, func() verdict {
+	return m.ins.get(topic, func() verdict {
 		for i, r := range m.Subscribe {
 			if !bus.Match(r.Filter, topic) {
 				continue
@@ -152,7 +152,7 @@ func (m *mapper) local(r Route, topic string) string {
 
 // outward maps a topic of the bus to one of the broker.
 func (m *mapper) outward(topic string) verdict {
-	return m.out.get(topic, func() verdict {
+	return m.outs.get(topic, func() verdict {
 		for i, r := range m.Publish {
 			if !bus.Match(r.Filter, topic) || !reach(r.Filter, topic) {
 				continue

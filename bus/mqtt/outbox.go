@@ -26,21 +26,21 @@ type Outbox interface {
 type Memory struct {
 	mu    sync.Mutex // guards what follows
 	last  uint64
-	recs  map[uint64][]byte
+	sizes map[uint64]int // the bridge has the messages themselves
 	bytes int64
 }
 
 var _ Outbox = (*Memory)(nil)
 
 // NewMemory makes an empty outbox.
-func NewMemory() *Memory { return &Memory{recs: map[uint64][]byte{}} }
+func NewMemory() *Memory { return &Memory{sizes: map[uint64]int{}} }
 
 // Append keeps a record.
 func (m *Memory) Append(rec []byte) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last++
-	m.recs[m.last] = nil // the bridge has the message itself; only the count matters
+	m.sizes[m.last] = len(rec)
 	m.bytes += int64(len(rec))
 	return m.last, nil
 }
@@ -50,7 +50,8 @@ func (m *Memory) Remove(ids ...uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range ids {
-		delete(m.recs, id)
+		m.bytes -= int64(m.sizes[id])
+		delete(m.sizes, id)
 	}
 	return nil
 }
@@ -62,10 +63,10 @@ func (m *Memory) All() iter.Seq2[uint64, []byte] { return func(func(uint64, []by
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.recs)
+	return len(m.sizes)
 }
 
-// Bytes is the size of all records ever kept.
+// Bytes is the size of the records.
 func (m *Memory) Bytes() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,12 +17,14 @@ const (
 	typeSuback   = 9
 	typeUnsuback = 11
 	typePingresp = 13
+	typeBye      = 14
 )
 
 var (
 	errPacket   = errors.New("malformed packet")
 	errTooLarge = errors.New("packet too large")
 	errShort    = errors.New("header incomplete")
+	errBye      = errors.New("the broker ended the connection")
 )
 
 // header is the fixed header of a packet, MQTT 3.1.1 section 2.2.
@@ -54,6 +56,8 @@ func parseHeader(b []byte) (header, error) {
 		if h.flags != 0 {
 			return h, fmt.Errorf("%w: type %d with flags %d", errPacket, h.kind, h.flags)
 		}
+	case typeBye: // not in 3.1.1, but some brokers do it when another client takes our place
+		return h, errBye
 	default:
 		return h, fmt.Errorf("%w: a server does not send type %d", errPacket, h.kind)
 	}

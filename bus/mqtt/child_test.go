@@ -1,0 +1,3 @@
+package mqtt_test
+
+func child() {}

@@ -1,0 +1,133 @@
+package mqtt
+
+import (
+	"fmt"
+	"time"
+
+	paho "github.com/eclipse/paho.mqtt.golang"
+)
+
+// line is one connection's inbound half. It forwards to the wire as long as it
+// is the wire's line, so that nothing of an old connection is acknowledged on a
+// new one.
+//
+// Nothing in this file blocks: it runs on Paho's reading goroutines, and a
+// publish to the bus doesn't wait.
+type line struct {
+	w       *wire
+	extra   func(topic string, payload []byte, retained bool) // the bridge's own subscription
+	refused bool                                              // the bus did not take a message; touched by take only
+	fail    func(error)                                       // ends the connection
+}
+
+var _ sink = (*line)(nil)
+
+// take is Paho's handler. Messages come one by one in the broker's order:
+// SetOrderMatters(false) would start a goroutine for each and lose it.
+func (l *line) take(_ paho.Client, m paho.Message) {
+	if l.refused {
+		return // the broker sends it again, after the one that was refused
+	}
+	topic, payload, qos, id := m.Topic(), m.Payload(), m.Qos(), m.MessageID()
+	if qos == 2 && l.twice(id) {
+		l.reply(typePubrec, id)
+		return
+	}
+	if l.extra != nil {
+		l.extra(topic, payload, m.Retained())
+	}
+	c := news
+	if m.Retained() {
+		c = retained
+	}
+	if c == retained || !l.heard(topic, payload) {
+		if err := l.w.receive(topic, payload, c); err != nil && qos > 0 {
+			l.refused = true
+			l.fail(fmt.Errorf("message on %s: %w", printable(topic), err))
+			return
+		}
+	}
+	switch qos {
+	case 1:
+		l.reply(typePuback, id)
+	case 2:
+		l.reply(typePubrec, id)
+	}
+}
+
+// twice reports whether a QoS 2 message was taken already and not released.
+func (l *line) twice(id uint16) bool {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.w.received[id]
+}
+
+func (l *line) heard(topic string, payload []byte) bool {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if l.w.echo.heard(topic, payload, time.Now()) {
+		l.w.echoes.Add(1)
+		return true
+	}
+	return false
+}
+
+func (l *line) reply(kind byte, id uint16) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if l.w.line != l {
+		return
+	}
+	if kind == typePubrec {
+		l.w.received[id] = true
+	}
+	l.w.out = appendAck(l.w.out, kind, id)
+	token(l.w.wake)
+}
+
+// acknowledged implements sink.
+func (l *line) acknowledged(kind byte, id uint16) {
+	w := l.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.line != l {
+		return
+	}
+	if kind == typePubrel {
+		delete(w.received, id)
+		w.out = appendAck(w.out, typePubcomp, id)
+		token(w.wake)
+		return
+	}
+	m := w.q.flight[id]
+	switch {
+	case kind == typePubrec: // also for one that we have forgotten: the broker waits for it
+		if m != nil && m.qos == 2 {
+			m.phase = released
+		}
+		w.out = appendAck(w.out, typePubrel, id)
+		token(w.wake)
+	case m != nil && (kind == typePuback) == (m.qos == 1):
+		w.q.done(m)
+		w.discard(m)
+		if !m.control {
+			w.acked.Add(1)
+		}
+		if w.drained != nil && w.q.first == nil {
+			close(w.drained)
+			w.drained = nil
+		}
+		w.pump()
+	}
+}
+
+// tooLarge implements sink.
+func (l *line) tooLarge(topic string, size int, qos byte, id uint16) {
+	l.w.tooBig(topic, size)
+	switch qos {
+	case 1:
+		l.reply(typePuback, id)
+	case 2:
+		l.reply(typePubrec, id)
+	}
+}

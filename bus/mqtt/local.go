@@ -1,0 +1,150 @@
+package mqtt
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"edged/bus"
+)
+
+// Port is a broker in this process, bus/mqtt/broker's. Neither way goes over a
+// socket.
+type Port interface {
+	// Publish hands a message to the clients that subscribed and returns.
+	Publish(topic string, payload []byte, qos byte, retain bool) error
+	// Receive names who takes what clients publish, before they get their
+	// acknowledgement; an error means that they don't get one.
+	Receive(f func(topic string, payload []byte, qos byte, retain bool) error)
+	// Quiet reports that a message without retain would reach nobody.
+	Quiet() bool
+}
+
+// LocalOptions of a Local. The zero value maps nothing; All is the usual
+// mapping.
+type LocalOptions struct {
+	Name   string // of the link, see Options
+	Node   string // the robot's name in status and discovery; the host's name
+	Prefix string // of the status topic; "edged/<node>"
+	Mapping
+	Discovery Discovery
+}
+
+// A Local carries events to and from the broker inside, by the same rules as a
+// Bridge.
+type Local struct {
+	*link
+	port   Port
+	ann    *announcer
+	status string
+	once   sync.Once
+}
+
+// NewLocal ties the broker to the bus. The broker gets what the bus keeps as
+// its retained messages, so call it before the broker is served.
+func NewLocal(b *bus.Bus, p Port, o LocalOptions) (*Local, error) {
+	l, err := newLink(b, o.Name, o.Mapping)
+	if err != nil {
+		return nil, err
+	}
+	if o.Node == "" {
+		o.Node = hostname()
+	}
+	if o.Prefix == "" {
+		o.Prefix = "edged/" + o.Node
+	}
+	lo := &Local{link: l, port: p, status: o.Prefix + "/status"}
+	lo.ann = newAnnouncer(l.mapper, o.Discovery, o.Node, lo.status)
+	if err := lo.restore(); err != nil {
+		return nil, err
+	}
+	l.idle = p.Quiet
+	p.Receive(lo.take)
+	return lo, l.listen(lo.send)
+}
+
+// restore gives the broker what the bus keeps: our own events by the mapping
+// out, those of clients by the mapping in.
+func (lo *Local) restore() error {
+	for _, e := range lo.bus.Retained("#") {
+		e.Retained = false
+		if e.Source == lo.source {
+			if t, ok := lo.back(e.Topic); ok {
+				if err := lo.port.Publish(t, e.Bytes(), 0, true); err != nil {
+					return fmt.Errorf("mqtt: restore %s: %w", e.Topic, err)
+				}
+			}
+			continue
+		}
+		v := lo.outward(e.Topic)
+		if v.route < 0 || !lo.leaves(e, lo.Publish[v.route]) {
+			continue
+		}
+		if p, ok := lo.encode(e, lo.Publish[v.route], v); ok {
+			if err := lo.port.Publish(v.topic, p, 0, true); err != nil {
+				return fmt.Errorf("mqtt: restore %s: %w", e.Topic, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Serve says that the robot is there, tells Home Assistant what it has, and
+// waits for ctx. The events flow with or without it.
+func (lo *Local) Serve(ctx context.Context) error {
+	lo.post(lo.status, []byte("online"))
+	lo.announce(ctx)
+	<-ctx.Done()
+	lo.post(lo.status, []byte("offline"))
+	return nil
+}
+
+// Declare replaces the entities that Home Assistant is told of.
+func (lo *Local) Declare(list []Entity) error {
+	if err := lo.ann.declare(list); err != nil {
+		return err
+	}
+	lo.announce(context.Background())
+	return nil
+}
+
+// Close stops listening to the bus.
+func (lo *Local) Close() { lo.close() }
+
+// Stats gives the counters.
+func (lo *Local) Stats() Stats {
+	st := lo.stats()
+	st.Connected = true
+	return st
+}
+
+func (lo *Local) announce(ctx context.Context) {
+	if err := lo.ann.announce(ctx, lo.post); err != nil {
+		lo.report("discovery", err)
+	}
+}
+
+func (lo *Local) post(topic string, p []byte) {
+	if err := lo.port.Publish(topic, p, 1, true); err != nil {
+		lo.report(topic, err)
+	}
+}
+
+func (lo *Local) take(topic string, payload []byte, _ byte, retain bool) error {
+	if lo.ann.wanted(topic, payload) {
+		lo.announce(context.Background())
+	}
+	c := news
+	if retain {
+		c = kept
+	}
+	return lo.receive(topic, payload, c)
+}
+
+func (lo *Local) send(e bus.Event, r Route, v verdict, payload []byte) {
+	if err := lo.port.Publish(v.topic, payload, r.QoS, r.Retain || e.Keep); err != nil {
+		lo.report(e.Topic, err)
+		return
+	}
+	lo.out.Add(1)
+}
