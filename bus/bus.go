@@ -46,7 +46,9 @@ type Bus struct {
 
 	// state holds the last seq and two flags. Who sets busy delivers, alone,
 	// until it is cleared; what others publish meanwhile waits in pending.
+	_     line
 	state atomic.Uint64
+	_     line
 
 	mu      sync.Mutex // guards pending, spare, pause
 	pending []Event

@@ -10,7 +10,7 @@ const MaxHops = 32
 type link struct {
 	parent *link
 	topic  string
-	run    string
+	run    *string
 	seq    uint64
 	hops   int
 }
@@ -39,10 +39,10 @@ func WithCause(ctx context.Context, e Event) context.Context {
 // WithRun returns a context for one named run: events published with it, and
 // all that they bring about, answer true to [Event.Within] of that name.
 func WithRun(ctx context.Context, run string) context.Context {
-	l := link{run: run}
+	l := link{run: &run}
 	if p := causeOf(ctx); p != nil {
 		l.parent, l.topic, l.seq, l.hops = p.parent, p.topic, p.seq, p.hops
-		if p.run != "" {
+		if p.run != nil {
 			l.parent = p
 		}
 	}

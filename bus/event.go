@@ -132,7 +132,7 @@ func (e Event) View(make func(Event) any) any {
 // [WithRun]), directly or through other events that the run caused.
 func (e Event) Within(run string) bool {
 	for l := e.chain; l != nil; l = l.parent {
-		if l.run == run {
+		if l.run != nil && *l.run == run {
 			return true
 		}
 	}

@@ -25,9 +25,9 @@ func (b *Bus) Handle(filter string, q Queue, h func(ctx context.Context, e Event
 	b.attach(s)
 	go func() {
 		defer b.workers.Done()
+		var e Event
 		for {
-			e, ok, more := s.take()
-			switch {
+			switch ok, more := s.take(&e); {
 			case ok:
 				s.call(h, e)
 			case !more:
@@ -41,7 +41,7 @@ func (b *Bus) Handle(filter string, q Queue, h func(ctx context.Context, e Event
 }
 
 func (s *Subscription) call(h func(context.Context, Event) error, e Event) {
-	ctx := WithCause(s.b.ctx, e)
+	ctx := s.cause(e)
 	defer func() {
 		if p := recover(); p != nil {
 			s.failed(ctx, e, panicError(p))
@@ -50,6 +50,18 @@ func (s *Subscription) call(h func(context.Context, Event) error, e Event) {
 	if err := h(ctx, e); err != nil {
 		s.failed(ctx, e, err)
 	}
+}
+
+// cause makes the handler's context. While events queue up, contexts are made
+// by the handful; a handler that keeps one keeps its neighbours too.
+func (s *Subscription) cause(e Event) context.Context {
+	if len(s.contexts) == 0 {
+		s.contexts = make([]causeCtx, 1+s.hand.left())
+	}
+	c := &s.contexts[0]
+	s.contexts = s.contexts[1:]
+	c.Context, c.link = s.ctx, link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: e.Hops}
+	return c
 }
 
 func (s *Subscription) failed(ctx context.Context, e Event, err error) {

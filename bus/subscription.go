@@ -44,18 +44,30 @@ type Subscription struct {
 	tap     func(Event)
 	after   uint64 // events up to this seq came by replay
 
+	ctx    context.Context // what handlers run under
 	closed atomic.Bool
 	wake   chan struct{} // one token when a waiting reader has something to do
 
+	_        line
 	mu       sync.Mutex // guards everything below
 	ring     []Event    // grows by need; its length is a power of two
 	head     uint64     // absolute position of the oldest queued event
 	n        int
 	slots    map[string]uint64 // topic → position, for Latest and Collapse
 	waiting  bool
-	finished bool // no more comes, what is queued may be taken
+	finished bool   // no more comes, what is queued may be taken
+	cleared  uint64 // head at the last forget
+	held     int    // events put in hand at the last take
 	stats    SubscriptionStats
+
+	_        line
+	hand     hand
+	contexts []causeCtx // the worker's, made ahead
+	_        line
 }
+
+// line keeps what one side writes off the cache line that the other reads.
+type line [64]byte
 
 // SubscriptionStats counts what a subscription did. Drops are by cause.
 type SubscriptionStats struct {
@@ -107,7 +119,7 @@ func (b *Bus) subscription(filter string, q Queue, tap func(Event)) (*Subscripti
 	if q.Limit <= 0 {
 		q.Limit = 64
 	}
-	return &Subscription{b: b, filters: filters, opt: q, tap: tap, wake: make(chan struct{}, 1)}, nil
+	return &Subscription{b: b, filters: filters, opt: q, tap: tap, ctx: b.ctx, wake: make(chan struct{}, 1)}, nil
 }
 
 func (s *Subscription) matches(topic string) bool {
@@ -143,106 +155,12 @@ func (s *Subscription) guard(e Event, where func(Event) bool) (ok bool) {
 	return true
 }
 
-func (s *Subscription) push(e *Event) {
-	s.mu.Lock()
-	if s.finished {
-		s.mu.Unlock()
-		return
-	}
-	if s.put(e) && s.waiting {
-		s.waiting = false
-		s.mu.Unlock()
-		s.wake <- struct{}{}
-		return
-	}
-	s.mu.Unlock()
-}
-
-// put applies the overflow policy; the caller holds mu.
-func (s *Subscription) put(e *Event) bool {
-	byTopic := s.opt.Overflow >= Latest
-	if byTopic && (s.opt.Overflow == Latest || s.n >= s.opt.Limit) {
-		if at, ok := s.slots[e.Topic]; ok {
-			slot := s.slot(at)
-			if s.opt.Merge != nil {
-				*slot = s.opt.Merge(*slot, *e)
-			} else {
-				*slot = *e
-			}
-			s.stats.Replaced++
-			return true
-		}
-	}
-	if s.n >= s.opt.Limit {
-		switch s.opt.Overflow {
-		case DropNew:
-			s.stats.DropNew++
-			return false
-		case DropOldest, Latest:
-			s.pop()
-			s.stats.DropOldest++
-		}
-	}
-	if s.n == len(s.ring) {
-		s.grow()
-	}
-	at := s.head + uint64(s.n)
-	*s.slot(at) = *e
-	s.n++
-	if byTopic {
-		if s.slots == nil {
-			s.slots = map[string]uint64{}
-		}
-		s.slots[e.Topic] = at
-	}
-	return true
-}
-
-func (s *Subscription) slot(at uint64) *Event { return &s.ring[at&uint64(len(s.ring)-1)] }
-
-func (s *Subscription) grow() {
-	ring := make([]Event, max(4, 2*len(s.ring)))
-	for i := range s.n {
-		at := s.head + uint64(i)
-		ring[at&uint64(len(ring)-1)] = *s.slot(at)
-	}
-	s.ring = ring
-}
-
-// pop takes the oldest; the caller holds mu and has checked n.
-func (s *Subscription) pop() Event {
-	slot := s.slot(s.head)
-	e := *slot
-	*slot = Event{}
-	if at, ok := s.slots[e.Topic]; ok && at == s.head {
-		delete(s.slots, e.Topic)
-	}
-	s.head++
-	s.n--
-	return e
-}
-
-// take gives the next event, or says whether there will be more.
-func (s *Subscription) take() (e Event, ok, more bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n > 0 {
-		s.stats.Taken++
-		return s.pop(), true, true
-	}
-	if s.finished {
-		return Event{}, false, false
-	}
-	s.waiting = true
-	return Event{}, false, true
-}
-
 // Next waits for the next event. It returns ErrClosed when the subscription is
 // closed, or ctx's error. One goroutine at a time may call it.
 func (s *Subscription) Next(ctx context.Context) (Event, error) {
 	for {
-		e, ok, more := s.take()
-		switch {
+		var e Event
+		switch ok, more := s.take(&e); {
 		case ok:
 			return e, nil
 		case !more:
@@ -285,7 +203,9 @@ func (s *Subscription) Close() {
 	}
 	s.finish()
 	s.mu.Lock()
-	s.stats.Discarded += uint64(s.n)
+	held := s.hand.drop()
+	s.stats.Taken -= held
+	s.stats.Discarded += uint64(s.n) + held
 	s.ring, s.slots, s.n = nil, nil, 0
 	s.mu.Unlock()
 	s.b.detach(s)
@@ -309,7 +229,7 @@ func (s *Subscription) finish() {
 func (s *Subscription) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.n
+	return s.n + s.hand.left()
 }
 
 // Dropped is the number of events that the queue lost.
@@ -324,6 +244,6 @@ func (s *Subscription) Stats() SubscriptionStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
-	st.Name, st.Filter, st.Queued, st.Limit = s.opt.Name, s.filters[0], s.n, s.opt.Limit
+	st.Name, st.Filter, st.Queued, st.Limit = s.opt.Name, s.filters[0], s.n+s.hand.left(), s.opt.Limit
 	return st
 }
