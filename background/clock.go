@@ -1,0 +1,124 @@
+package background
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"edged/bus"
+	"edged/bus/timer"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Every fires once per interval, first when one has passed. Firings keep to
+// the grid of the start; one that could not be in time is skipped, not made up
+// for. The task is {"every", "time"}: seconds, and when in RFC 3339.
+func Every(interval time.Duration) (Trigger, error) {
+	if interval < time.Millisecond {
+		return nil, fmt.Errorf("background: every: the interval is %v, it must be at least 1ms", interval)
+	}
+	return every(interval), nil
+}
+
+type every time.Duration
+
+func (v every) Open(o Outlet) (func(context.Context, bus.Event), func()) {
+	interval, start := time.Duration(v), time.Now()
+	next := start.Add(interval)
+	a := alarm{wait: func(now time.Time) (fire bool, wait time.Duration) {
+		if fire = !now.Before(next); fire {
+			next = start.Add((now.Sub(start)/interval + 1) * interval)
+		}
+		return fire, next.Sub(now)
+	}, fire: func(now time.Time) {
+		o.Emit(bus.Event{}, map[string]any{"every": interval.Seconds(), "time": now.Format(time.RFC3339Nano)})
+	}}
+	a.start(o.Timers)
+	return func(context.Context, bus.Event) {}, a.stop
+}
+
+// Cron fires by the wall clock, in local time: minute, hour, day of month,
+// month, day of week ("0 7 * * 1-5"), or @hourly, @daily, "@every 1h30m"; a
+// leading "CRON_TZ=Europe/Zurich " gives another time zone. The task is
+// {"cron", "time"}.
+//
+// A wall clock that is set is noticed within a minute. A time that it jumped
+// over fires once; one that it comes back to fires again.
+func Cron(spec string) (Trigger, error) {
+	s, err := cron.ParseStandard(spec)
+	if err != nil {
+		return nil, fmt.Errorf("background: cron %q: %w", spec, err)
+	}
+	return &crontab{spec, s}, nil
+}
+
+type crontab struct {
+	spec     string
+	schedule cron.Schedule
+}
+
+// look is how often a waiting cron looks at the wall clock; a machine without
+// a battery clock is set by years soon after its start.
+const look = time.Minute
+
+func (c *crontab) Open(o Outlet) (func(context.Context, bus.Event), func()) {
+	last := time.Now().Round(0) // without the monotonic clock: as people see it
+	next := c.schedule.Next(last)
+	a := alarm{wait: func(now time.Time) (fire bool, wait time.Duration) {
+		now = now.Round(0)
+		fire = !next.IsZero() && !now.Before(next)
+		if fire || now.Before(last) {
+			next = c.schedule.Next(now)
+		}
+		last = now
+		if next.IsZero() { // never again, say the 30th of February
+			return fire, look
+		}
+		return fire, min(next.Sub(now), look)
+	}, fire: func(now time.Time) {
+		o.Emit(bus.Event{}, map[string]any{"cron": c.spec, "time": now.Format(time.RFC3339)})
+	}}
+	a.start(o.Timers)
+	return func(context.Context, bus.Event) {}, a.stop
+}
+
+// alarm is a timer that sets itself again and again.
+type alarm struct {
+	wait func(now time.Time) (fire bool, wait time.Duration)
+	fire func(now time.Time)
+
+	mu      sync.Mutex // guards timer, stopped and what wait changes
+	timer   *timer.Timer
+	stopped bool
+}
+
+func (a *alarm) start(w *timer.Wheel) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, wait := a.wait(time.Now())
+	a.timer = w.After(wait, a.ring)
+}
+
+func (a *alarm) ring() {
+	now := time.Now()
+	a.mu.Lock()
+	if a.stopped {
+		a.mu.Unlock()
+		return
+	}
+	fire, wait := a.wait(now)
+	a.timer.Reset(wait)
+	a.mu.Unlock()
+	if fire {
+		a.fire(now)
+	}
+}
+
+func (a *alarm) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopped = true
+	a.timer.Stop()
+}
