@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"edged/bus"
 )
@@ -125,6 +127,48 @@ func BenchmarkQueue(b *testing.B) {
 		})
 		ctx := context.Background()
 		run(b, func() { x.Publish(ctx, "bench", "home/room7/temp", reading) }, &n)
+		x.Close(ctx)
+	})
+}
+
+// BenchmarkLatency: publish call → handler, one event per 500 µs.
+func BenchmarkLatency(b *testing.B) {
+	run := func(b *testing.B, pub func(sent int64), heard chan int64) {
+		pace := time.NewTicker(500 * time.Microsecond)
+		defer pace.Stop()
+		base := time.Now()
+		var lat []int64
+		for b.Loop() {
+			<-pace.C
+			sent := time.Since(base).Nanoseconds()
+			pub(sent)
+			<-heard
+			lat = append(lat, time.Since(base).Nanoseconds()-sent)
+		}
+		slices.Sort(lat)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(float64(lat[len(lat)/2]), "p50-ns")
+		b.ReportMetric(float64(lat[len(lat)*99/100]), "p99-ns")
+	}
+	b.Run("limit", func(b *testing.B) {
+		ch, heard := make(chan int64, 1024), make(chan int64, 1)
+		go func() {
+			for v := range ch {
+				heard <- v
+			}
+		}()
+		run(b, func(sent int64) { ch <- sent }, heard)
+		close(ch)
+	})
+	b.Run("edged", func(b *testing.B) {
+		x := bus.New(bus.Options{})
+		heard := make(chan int64, 1)
+		ctx := context.Background()
+		x.Handle("t", bus.Queue{Limit: 1024}, func(_ context.Context, e bus.Event) error {
+			heard <- e.Payload().(int64)
+			return nil
+		})
+		run(b, func(sent int64) { x.Publish(ctx, "bench", "t", sent) }, heard)
 		x.Close(ctx)
 	})
 }

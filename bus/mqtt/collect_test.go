@@ -71,6 +71,15 @@ func (c *collector) wait(t testing.TB, n int) []got {
 	return c.all()
 }
 
+// distinct is the number of different payloads.
+func (c *collector) distinct() int64 {
+	seen := map[string]bool{}
+	for _, g := range c.all() {
+		seen[g.payload] = true
+	}
+	return int64(len(seen))
+}
+
 // numbers checks that 1 to n arrived, each topic in order, and gives the number
 // of duplicates.
 func (c *collector) numbers(t testing.TB, n int64) (dup int) {

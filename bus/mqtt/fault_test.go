@@ -40,7 +40,7 @@ func TestOutageAndKill(t *testing.T) {
 	eventually(t, 60*time.Second, "2,000 more", func() bool { return noted(dir) > at+32_000 })
 	finish(t, dir, robot.Wait)
 	n := noted(dir)
-	eventually(t, 30*time.Second, "all arrived", func() bool { return int64(c.len()) >= n })
+	eventually(t, 30*time.Second, "all arrived", func() bool { return int64(c.len()) >= n && c.distinct() >= n })
 	if dup := c.numbers(t, n); dup > 200 {
 		t.Errorf("got %d duplicates, want at most 200", dup)
 	}
@@ -72,7 +72,7 @@ func TestKillAtRandom(t *testing.T) {
 	}
 	finish(t, dir, startChild(t, dir, m.url(), 1000).Wait)
 	n := noted(dir)
-	eventually(t, 30*time.Second, "all arrived", func() bool { return int64(c.len()) >= n })
+	eventually(t, 30*time.Second, "all arrived", func() bool { return int64(c.len()) >= n && c.distinct() >= n })
 	c.numbers(t, n)
 }
 
@@ -92,10 +92,10 @@ func TestOverflow(t *testing.T) {
 			for i := 1; i <= n; i++ {
 				r.say(t, fmt.Sprint("n/", i%8), i)
 			}
-			st := r.br.Stats()
-			if st.Waiting != limit || st.DropOldest+st.DropNew != n-limit {
-				t.Errorf("got %d waiting, %d and %d dropped, want %d and %d", st.Waiting, st.DropOldest, st.DropNew, limit, n-limit)
-			}
+			eventually(t, 20*time.Second, "all were taken or dropped", func() bool {
+				st := r.br.Stats()
+				return st.Waiting == limit && st.DropOldest+st.DropNew == n-limit
+			})
 			m.start()
 			c := collect(t, m.url(), "n/#", 1)
 			eventually(t, 60*time.Second, "all arrived", func() bool { return c.len() >= limit })
@@ -189,7 +189,7 @@ func TestFlapping(t *testing.T) {
 	if a, most := r.br.Stats().Attempts, uint64(time.Since(begin).Seconds())+2; a > most {
 		t.Errorf("got %d attempts in %v, want at most %d", a, time.Since(begin), most)
 	}
-	eventually(t, 30*time.Second, "all arrived", func() bool { return c.len() >= n })
+	eventually(t, 30*time.Second, "all arrived", func() bool { return c.len() >= n && c.distinct() >= int64(n) })
 	c.numbers(t, int64(n))
 }
 
@@ -280,7 +280,7 @@ func TestHugePacket(t *testing.T) {
 				}
 			}
 			rss2, heap2 := memory()
-			if rss2-rss > 4<<20 || heap2-heap > 4<<20 {
+			if rss2-rss > slack*4<<20 || heap2-heap > 4<<20 {
 				t.Errorf("memory grew by %d kB, heap by %d kB, want less than 4 MB", (rss2-rss)>>10, (heap2-heap)>>10)
 			}
 		})

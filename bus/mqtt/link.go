@@ -1,10 +1,10 @@
 package mqtt
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -161,12 +161,12 @@ func (l *link) receive(topic string, payload []byte, c copied) error {
 		return nil
 	}
 	r := &l.Subscribe[v.route]
-	if c == retained && l.known(v.topic, payload) {
-		return nil
-	}
 	val, err := l.codecs.decode(r.Codec, payload)
 	if err != nil {
 		l.reject(topic, err)
+		return nil
+	}
+	if c == retained && l.known(v.topic, val) {
 		return nil
 	}
 	publish := l.bus.Publish
@@ -189,9 +189,9 @@ func (l *link) receive(topic string, payload []byte, c copied) error {
 }
 
 // known reports whether a retained copy is what the bus keeps already.
-func (l *link) known(topic string, payload []byte) bool {
+func (l *link) known(topic string, val any) bool {
 	for _, e := range l.bus.Retained(topic) {
-		if bytes.Equal(e.Bytes(), payload) {
+		if v, err := bus.Freeze(val); err == nil && reflect.DeepEqual(v, e.Payload()) {
 			l.unchanged.Add(1)
 			return true
 		}
