@@ -41,6 +41,17 @@ type loadRunner struct {
 // Keep implements value.Keeper.
 func (r loadRunner) Keep(v starlark.Value) { r.l.kept = append(r.l.kept, v) }
 
+// runnerOf returns the runner of a thread of an engine, or nil.
+func runnerOf(t *starlark.Thread) *runner {
+	switch r := value.RunnerOf(t).(type) {
+	case *runner:
+		return r
+	case loadRunner:
+		return r.runner
+	}
+	return nil
+}
+
 func (l *loader) load(name string) (*Module, error) {
 	if m, seen := l.modules[name]; seen {
 		if m != nil {

@@ -64,6 +64,8 @@ type Source struct {
 	Locals map[string]any
 	// Cover, if not nil, counts the lines that run.
 	Cover *Cover
+
+	readText func(path string) (string, error) // in a host, instead of FS and Library
 }
 
 // Program is a loaded robot folder: frozen modules and the callbacks they
@@ -164,8 +166,13 @@ func OnFrozen(t *starlark.Thread, f func()) {
 
 // Loading reports whether a module's top level is running on the thread.
 func Loading(t *starlark.Thread) bool {
-	_, ok := t.Local(loaderKey).(*loader)
-	return ok
+	l, ok := t.Local(loaderKey).(*loader)
+	if !ok {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.started
 }
 
 // OpenDir opens a robot's folder so that nothing outside it can be reached: no
@@ -220,6 +227,9 @@ func names(predeclared starlark.StringDict) starlark.StringDict {
 
 // read returns the text of a module.
 func (s *Source) read(name string) (string, error) {
+	if s.readText != nil {
+		return s.readText(name)
+	}
 	fsys, file := s.FS, name
 	if rest, ok := strings.CutPrefix(name, Library); ok {
 		fsys, file = s.Library, rest

@@ -118,7 +118,7 @@ func attempt() *value.Builtin {
 			if err == nil {
 				return results.Wrap(outcome{value: v, ok: true}), nil
 			}
-			if r, ok := value.RunnerOf(c.Thread).(*runner); ok && r.ended() {
+			if r := runnerOf(c.Thread); r != nil && r.ended() {
 				return nil, err
 			}
 			return results.Wrap(outcome{value: starlark.None, err: message(err)}), nil

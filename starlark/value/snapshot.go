@@ -1,0 +1,50 @@
+package value
+
+import "go.starlark.net/starlark"
+
+// Snapshot is what a wrapped value looks like from a distance: the form it
+// takes in another process.
+type Snapshot struct {
+	Type    string
+	Text    string // what str(x) says
+	Truth   bool
+	Attrs   starlark.StringDict // the attributes' values now
+	Methods []string
+	Keyed   bool             // answers x["key"]
+	Items   []starlark.Tuple // its entries, if it can be walked through
+}
+
+// Snapshotter is a script value that can be sent as a snapshot: every value of
+// a [Kind] is one.
+type Snapshotter interface {
+	starlark.Value
+	Snapshot() Snapshot
+}
+
+// Snapshot implements [Snapshotter].
+func (o *object[T]) Snapshot() Snapshot {
+	s := Snapshot{Type: o.k.Name, Text: o.String(), Truth: bool(o.Truth()), Attrs: make(starlark.StringDict, len(o.k.Attrs))}
+	for i := range o.k.Attrs {
+		if v, err := o.Attr(o.k.Attrs[i].Name); err == nil {
+			s.Attrs[o.k.Attrs[i].Name] = v
+		}
+	}
+	for i := range o.k.Methods {
+		s.Methods = append(s.Methods, o.k.Methods[i].Func.Name)
+	}
+	return s
+}
+
+// Snapshot implements [Snapshotter].
+func (o *indexObject[T]) Snapshot() Snapshot {
+	s := o.object.Snapshot()
+	s.Keyed = true
+	return s
+}
+
+// Snapshot implements [Snapshotter].
+func (o *iterObject[T]) Snapshot() Snapshot {
+	s := o.indexObject.Snapshot()
+	s.Items = o.Items()
+	return s
+}
