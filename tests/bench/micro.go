@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// figures of `go test -bench`: benchmark → unit → one value per round.
+type figures map[string]map[string][]float64
+
+// A suite is one package's benchmarks; all suites of a group take turns, so
+// that a slow minute of the machine hits both sides of a ratio.
+type suite struct{ dir, pkg, regex, time string }
+
+var suites = map[string][]suite{
+	"bus":    {{"../..", "./bus", ".", "0.2s"}},
+	"board":  {{"../..", "./blackboard", ".", "0.2s"}},
+	"script": {{"../..", "./starlark/script", ".", "0.2s"}, {".", "./lua", ".", "0.2s"}},
+	"hw":     {{"../..", "./hw", "Stop", "0.2s"}},
+}
+
+func micro(group string) func(*bench) error {
+	return func(b *bench) error {
+		f := figures{}
+		for range b.rounds {
+			for _, s := range suites[group] {
+				if err := s.run(f); err != nil {
+					return err
+				}
+			}
+		}
+		for _, r := range rules[group] {
+			b.add(r.row(group, f))
+		}
+		return nil
+	}
+}
+
+func (s suite) run(f figures) error {
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", s.regex, "-benchtime", s.time, "-benchmem", s.pkg)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %v\n%s", s.pkg, err, out)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	for lines.Scan() {
+		p := strings.Fields(lines.Text())
+		if len(p) < 4 || !strings.HasPrefix(p[0], "Benchmark") {
+			continue
+		}
+		name := strings.TrimPrefix(p[0], "Benchmark")
+		if i := strings.LastIndexByte(name, '-'); i > 0 {
+			if _, err := strconv.Atoi(name[i+1:]); err == nil {
+				name = name[:i]
+			}
+		}
+		if f[name] == nil {
+			f[name] = map[string][]float64{}
+		}
+		for i := 2; i+1 < len(p); i += 2 {
+			if v, err := strconv.ParseFloat(p[i], 64); err == nil {
+				f[name][p[i+1]] = append(f[name][p[i+1]], v)
+			}
+		}
+	}
+	return lines.Err()
+}
+
+// A rule makes a row of two benchmarks: edged's figure, the other's, and what
+// their ratio must be. Without an other, the figure itself is held to max.
+type rule struct {
+	what, edged, other, unit string
+	max, min                 float64 // of the ratio, or of the figure
+	allocs                   bool    // and no allocation
+}
+
+func (r rule) row(group string, f figures) row {
+	unit := r.unit
+	if unit == "" {
+		unit = "ns/op"
+	}
+	v, o := median(f[r.edged][unit]), median(f[r.other][unit])
+	out := row{group: group, what: r.what, value: fmt.Sprintf("%.4g %s", v, unit)}
+	x := v
+	if r.other != "" {
+		out.against = fmt.Sprintf("%.4g %s", o, unit)
+		if o > 0 {
+			out.ratio = v / o
+		}
+		x = out.ratio
+	}
+	times := map[bool]string{true: "×"}[r.other != ""]
+	switch {
+	case r.max > 0:
+		out.goal, out.ok = fmt.Sprintf("≤ %g%s", r.max, times), x > 0 && x <= r.max
+	case r.min > 0:
+		out.goal, out.ok = fmt.Sprintf("≥ %g%s", r.min, times), x >= r.min
+	}
+	if r.allocs {
+		n := median(f[r.edged]["allocs/op"])
+		out.goal += ", 0 allocations"
+		out.value += fmt.Sprintf(", %g allocs", n)
+		out.ok = out.ok && n == 0
+	}
+	if len(f[r.edged][unit]) == 0 {
+		out.value, out.ok = "no such benchmark: "+r.edged, false
+	}
+	return out
+}
+
+var rules = map[string][]rule{
+	"bus": {
+		{what: "publish → 1 handler inside the bus, exact topic; limit: copy-on-write map of callbacks",
+			edged: "Publish/edged", other: "Publish/limit", max: 4, allocs: true},
+		{what: "1 of 1,000 wildcard filters matches, 64 topics; against the exact case",
+			edged: "Publish/edged-wildcard-1-of-1000", other: "Publish/edged", max: 4, allocs: true},
+		{what: "publish → bounded queue → handler; limit: Go channel of the same capacity",
+			edged: "Queue/edged", other: "Queue/limit", max: 1.5},
+		{what: "the same at 2,000/s, p50", edged: "Latency/edged", other: "Latency/limit", unit: "p50-ns", max: 1.5},
+		{what: "the same at 2,000/s, p99", edged: "Latency/edged", other: "Latency/limit", unit: "p99-ns", max: 1.5},
+	},
+}
