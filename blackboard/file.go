@@ -1,0 +1,426 @@
+package blackboard
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The board and its file: loading, writing commits out, and what happens when
+// the disk is in trouble. Only one goroutine at a time works on the file: Open
+// before the board is given out, then whoever holds committer.running.
+
+// The buckets. Journals and record rooms have one each.
+const (
+	bucketValues   = "v"
+	bucketHistory  = "h"
+	bucketRequests = "q"
+	bucketProbe    = "p"
+	journalPrefix  = "j:"
+	recordPrefix   = "n:"
+)
+
+const (
+	firstPause = time.Second
+	maxPause   = 5 * time.Second
+)
+
+// openFile opens the file for the first time.
+func (b *Board) openFile() error {
+	s := &store{path: b.opt.Path, opt: &b.opt}
+	b.store = s
+	o, err := s.open(b.loader(), false)
+	if unreadable(err) {
+		o, err = s.open(b.loader(), false)
+	}
+	if errors.Is(err, ErrCorrupt) || unreadable(err) {
+		o, err = b.quarantine(err)
+	}
+	var trouble *StoreError
+	switch {
+	case err == nil:
+		if o.torn {
+			b.publish("recovered", map[string]any{"path": s.path, "error": "one meta page is damaged, as by a power cut during a commit; the other one was used"})
+		}
+	case errors.Is(err, ErrLocked):
+		return err
+	case errors.As(err, &trouble):
+		if o.fresh && trouble.Kind == ErrFull {
+			_ = os.Remove(s.path) // an unfinished new file is worth nothing
+		}
+		if err := s.readOnly(b.loader()); err != nil {
+			b.loader().begin()
+			b.commits.unread = true
+		}
+		b.setTrouble(trouble)
+	default:
+		return err
+	}
+	b.adopt()
+	if b.store.db != nil {
+		b.scheduleSnapshot(true)
+	}
+	return nil
+}
+
+// unreadable reports whether reading the file failed, not opening or writing it.
+func unreadable(err error) bool {
+	var p *fs.PathError
+	return errors.As(err, &p) && p.Op == "read" && errors.Is(err, syscall.EIO)
+}
+
+// loader fills the board from the file.
+func (b *Board) loader() visitor {
+	return visitor{
+		begin: func() {
+			b.entries, b.damaged = map[string]*entry{}, nil
+			b.reqs.init()
+			b.logs.init()
+		},
+		visit: b.load,
+	}
+}
+
+// load takes one record. A record that is not what was written is kept out and
+// remembered; the rest of the file is good.
+func (b *Board) load(bucket string, k, v []byte) error {
+	key := string(k)
+	var err error
+	switch {
+	case bucket == bucketValues:
+		var s state
+		if s, err = decodeState(k, v); err == nil {
+			e := b.loaded(key)
+			e.state, e.disk = s, true
+		}
+	case bucket == bucketHistory:
+		name, version, ok := splitHistoryKey(k)
+		var s state
+		if s, err = decodeState(k, v); err == nil && ok && s.version == version {
+			e := b.loaded(name)
+			e.history = append(e.history, s)
+		}
+	case bucket == bucketRequests:
+		err = b.reqs.load(b, k, v)
+	case strings.HasPrefix(bucket, journalPrefix):
+		err = b.logs.loadJournal(bucket[len(journalPrefix):], k, v)
+	case strings.HasPrefix(bucket, recordPrefix):
+		err = b.logs.loadRecord(bucket[len(recordPrefix):], k, v)
+	}
+	if err != nil {
+		b.count.checksum.Add(1)
+		if b.damaged == nil {
+			b.damaged = map[string]error{}
+		}
+		if bucket != bucketValues {
+			key = bucket + " " + key
+		}
+		b.damaged[key] = fmt.Errorf("blackboard: %s: %s: %w", b.opt.Path, key, err)
+	}
+	return nil
+}
+
+func (b *Board) loaded(key string) *entry {
+	e := b.entries[key]
+	if e == nil {
+		e = &entry{key: key, topic: topic(boardRoom, key)}
+		b.entries[key] = e
+	}
+	return e
+}
+
+// adopt starts what the loaded values need: the ends of their lives, the
+// deadlines of requests; and reports what was damaged.
+func (b *Board) adopt() {
+	b.mu.Lock()
+	now := time.Now().UnixNano()
+	for _, e := range b.entries {
+		if e.version == 0 && len(e.history) > 0 {
+			e.version = e.history[len(e.history)-1].version
+		}
+		if e.present && e.ttl > 0 {
+			// A clock that was set back must not make a life longer.
+			b.expire(e, min(e.ttl, max(time.Duration(e.at-now)+e.ttl, 1)))
+		}
+	}
+	b.reqs.adopt(b)
+	damaged := make([]any, 0, len(b.damaged))
+	for k := range b.damaged {
+		damaged = append(damaged, k)
+	}
+	b.mu.Unlock()
+	if len(damaged) == 0 {
+		return
+	}
+	aside, err := b.copyAside()
+	f := map[string]any{"path": b.opt.Path, "records": damaged, "error": ErrChecksum.Error(), "copied_to": aside}
+	if err != nil {
+		f["copy_error"] = err.Error()
+	}
+	b.publish("corrupt", f)
+}
+
+// quarantine moves a damaged file aside and opens the newest good snapshot in
+// its place, or a new file.
+func (b *Board) quarantine(cause error) (opened, error) {
+	s := b.store
+	aside, err := moveAside(s.path, "corrupt")
+	if err != nil {
+		return opened{}, s.classify(err)
+	}
+	from := ""
+	for _, snap := range snapshots(s.path) {
+		if checkFile(snap) != nil {
+			continue
+		}
+		if err := copyFile(snap, s.path); err == nil {
+			from = snap
+			break
+		}
+	}
+	b.opt.Log.Error("blackboard file damaged", "path", s.path, "moved_to", aside, "snapshot", from, "err", cause)
+	o, err := s.open(b.loader(), false)
+	if from != "" && errors.Is(err, ErrCorrupt) { // the disk damages what is written to it
+		if _, err := moveAside(s.path, "corrupt"); err != nil {
+			return o, s.classify(err)
+		}
+		o, err = s.open(b.loader(), false)
+	}
+	b.count.corrupt.Add(1)
+	b.publish("corrupt", map[string]any{"path": s.path, "moved_to": aside, "snapshot": from, "error": cause.Error()})
+	return o, err
+}
+
+// moveAside renames a file to path.why-<time>; nothing is ever deleted.
+func moveAside(path, why string) (string, error) {
+	stamp := time.Now().UTC().Format("20060102T150405.000000")
+	for i := 0; ; i++ {
+		to := fmt.Sprintf("%s.%s-%s", path, why, stamp)
+		if i > 0 {
+			to = fmt.Sprintf("%s-%d", to, i)
+		}
+		if _, err := os.Lstat(to); err == nil {
+			continue
+		}
+		return to, os.Rename(path, to)
+	}
+}
+
+// writeOut brings a commit to the file; the caller holds running, not mu.
+func (b *Board) writeOut(t *batch) error {
+	s := b.store
+	puts := t.encode()
+	trouble := b.troubled()
+	if s.db == nil {
+		if err := b.reopen(puts, false); err != nil {
+			return b.setTrouble(err)
+		}
+		return b.clearTrouble()
+	}
+	if trouble != nil { // nothing but this shows that there is room again
+		puts = append(puts, put{bucketProbe, "probe", sealBytesRecord([]byte("probe"), make([]byte, pageSize))})
+	}
+	n, err := s.commit(puts, false)
+	var e *StoreError
+	switch {
+	case err == nil:
+		b.committed(n, len(puts))
+		return b.clearTrouble()
+	case errors.As(err, &e) && e.Kind == ErrFull:
+		b.count.failed.Add(1)
+		return b.setTrouble(e)
+	}
+	// A handle that was used after a failed sync can ruin the file: this one
+	// is closed before anything else.
+	b.count.failed.Add(1)
+	b.opt.Log.Error("blackboard commit failed", "path", s.path, "err", err)
+	_ = s.close()
+	if err2 := b.reopen(puts, true); err2 != nil {
+		err2.Err = errors.Join(err, err2.Err)
+		return b.setTrouble(err2)
+	}
+	b.publish("recovered", map[string]any{"path": s.path, "error": err.Error()})
+	return b.clearTrouble()
+}
+
+func (b *Board) committed(bytes int64, records int) {
+	b.count.commits.Add(1)
+	b.count.bytes.Add(uint64(bytes))
+	b.count.records.Add(uint64(records))
+	b.scheduleSnapshot(false)
+}
+
+// reopen opens the file again and commits puts. If it is not the file as the
+// last commit left it, everything in memory is written to it.
+func (b *Board) reopen(puts []put, heal bool) *StoreError {
+	s := b.store
+	last := s.txid
+	v := visitor{begin: func() {}, visit: func(string, []byte, []byte) error { return nil }}
+	var late *Board
+	if b.commits.unread { // it could not be read when the board was opened
+		late = &Board{opt: b.opt, store: s}
+		v = late.loader()
+	}
+	o, err := s.open(v, heal || b.commits.unread)
+	if errors.Is(err, ErrCorrupt) {
+		var aside string
+		if aside, err = moveAside(s.path, "corrupt"); err == nil {
+			b.count.corrupt.Add(1)
+			b.publish("corrupt", map[string]any{"path": s.path, "moved_to": aside, "error": "damaged while in use; written anew from memory"})
+			o, err = s.open(v, false)
+		}
+	}
+	if err != nil {
+		return s.classify(err)
+	}
+	anew := o.fresh || o.txid < last
+	if late != nil && !o.fresh {
+		b.merge(late)
+		anew = false
+	}
+	if anew {
+		puts = append(b.everything(), puts...)
+	}
+	n, err := s.commit(puts, anew)
+	if err != nil {
+		e := s.classify(err)
+		if e.Kind != ErrFull {
+			_ = s.close()
+		}
+		return e
+	}
+	b.commits.unread = false
+	b.committed(n, len(puts))
+	return nil
+}
+
+// merge takes over what a late reading of the file found and memory lacks.
+func (b *Board) merge(from *Board) {
+	b.mu.Lock()
+	for k, e := range from.entries {
+		if _, ok := b.entries[k]; !ok {
+			e.rule = b.rule(k)
+			b.entries[k] = e
+		}
+	}
+	b.logs.merge(&from.logs)
+	b.mu.Unlock()
+}
+
+// everything lists all that belongs on disk.
+func (b *Board) everything() []put {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var puts []put
+	for k, e := range b.entries {
+		if e.present && e.keep {
+			puts = append(puts, put{bucketValues, k, e.encode([]byte(k))})
+		}
+		for i := range e.history {
+			h := historyKey(k, e.history[i].version)
+			puts = append(puts, put{bucketHistory, h, e.history[i].encode([]byte(h))})
+		}
+	}
+	puts = b.reqs.everything(puts)
+	return b.logs.everything(puts)
+}
+
+// encode makes the records of a commit.
+func (t *batch) encode() []put {
+	puts := slices.Concat(t.extra, t.puts)
+	for _, k := range t.keys {
+		p := put{bucket: bucketValues, key: k.e.key}
+		if k.s.present && k.s.keep {
+			p.value = k.s.encode([]byte(p.key))
+		}
+		puts = append(puts, p)
+		for _, version := range k.drops {
+			puts = append(puts, put{bucket: bucketHistory, key: historyKey(k.e.key, version)})
+		}
+		for i := range k.saves {
+			h := historyKey(k.e.key, k.saves[i].version)
+			puts = append(puts, put{bucketHistory, h, k.saves[i].encode([]byte(h))})
+		}
+	}
+	return puts
+}
+
+func (b *Board) troubled() *StoreError {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.commits.trouble
+}
+
+// setTrouble notes that nothing can be written, says so once, and tries again
+// later by itself.
+func (b *Board) setTrouble(e *StoreError) *StoreError {
+	b.mu.Lock()
+	c := &b.commits
+	news := c.trouble == nil || c.trouble.Kind != e.Kind
+	c.trouble = e
+	if c.pause = min(2*c.pause, maxPause); c.pause == 0 {
+		c.pause = firstPause
+	}
+	if !b.closed {
+		if c.retry == nil {
+			c.retry = time.AfterFunc(c.pause, func() { _ = b.lead(nil) })
+		} else {
+			c.retry.Reset(c.pause)
+		}
+	}
+	b.mu.Unlock()
+	if news {
+		b.opt.Log.Error("blackboard can't write", "path", e.Path, "err", e)
+		what := "readonly"
+		if e.Kind == ErrFull {
+			what = "full"
+		}
+		b.publish(what, map[string]any{"path": e.Path, "error": e.Error(), "remedy": e.Remedy})
+	}
+	return e
+}
+
+func (b *Board) clearTrouble() error {
+	b.mu.Lock()
+	c := &b.commits
+	was := c.trouble
+	c.trouble, c.pause = nil, 0
+	if c.retry != nil {
+		c.retry.Stop()
+	}
+	b.mu.Unlock()
+	if was != nil {
+		b.publish("recovered", map[string]any{"path": was.Path, "error": was.Error()})
+	}
+	return nil
+}
+
+// closeFile writes the rest out and closes the file.
+func (b *Board) closeFile() error {
+	c := &b.commits
+	err := b.lead(nil)
+	b.mu.Lock()
+	for _, t := range []*time.Timer{c.window, c.retry, c.snapshot} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	changed := c.changed
+	b.mu.Unlock()
+	if changed {
+		b.takeSnapshot()
+	}
+	c.snapping.Lock() // one that a timer has started
+	defer c.snapping.Unlock()
+	c.running.Lock()
+	defer c.running.Unlock()
+	if err2 := b.store.close(); err2 != nil && err == nil {
+		err = b.store.classify(err2)
+	}
+	return err
+}

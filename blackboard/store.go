@@ -1,0 +1,377 @@
+package blackboard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// store is the file: it opens it guarded, writes commits, and tells what kind
+// of trouble an error is. It knows nothing of values.
+type store struct {
+	path string
+	opt  *Options
+	db   *bbolt.DB // nil while nothing can be written
+	file *os.File  // db's own file, closed when db itself can't be
+	txid uint64    // of the last commit
+}
+
+// put is one key of one bucket to write; a nil value removes it.
+type put struct {
+	bucket string
+	key    string
+	value  []byte
+}
+
+// opened says what opening found out.
+type opened struct {
+	torn  bool // one of the two meta pages was damaged
+	fresh bool // there was no file
+	txid  uint64
+}
+
+const (
+	pageSize  = 4096
+	openLimit = 5 * time.Second
+)
+
+// visitor gets what is in the file; begin is called before a first or another
+// try, with what came so far being void.
+type visitor struct {
+	begin func()
+	visit func(bucket string, key, value []byte) error
+}
+
+// open reads and checks the whole file and makes it ready for commits. heal
+// says that the last commit ended in an I/O error.
+func (s *store) open(v visitor, heal bool) (o opened, err error) {
+	type result struct {
+		db   *bbolt.DB
+		file *os.File
+		o    opened
+	}
+	r, err := within(s.limit(), func() (result, error) {
+		var r result
+		options := &bbolt.Options{
+			Timeout: s.opt.LockTimeout, PageSize: pageSize, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,
+			MaxSize: int(s.opt.MaxSize),
+			OpenFile: func(name string, flag int, perm fs.FileMode) (*os.File, error) {
+				f, err := s.openChecked(name, flag, perm, v, heal, &r.o)
+				r.file = f
+				return f, err
+			},
+		}
+		if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+			return r, err
+		}
+		db, err := bbolt.Open(s.path, 0o600, options)
+		if err != nil {
+			return r, err
+		}
+		r.db = db
+		if r.o.fresh {
+			err = syncDir(filepath.Dir(s.path))
+		} else {
+			err = check(db)
+		}
+		if err != nil {
+			closeDB(db, r.file)
+			return r, err
+		}
+		return r, nil
+	}, func(r result) { // came too late
+		if r.db != nil {
+			closeDB(r.db, r.file)
+		}
+	})
+	if err != nil {
+		return r.o, s.classify(err)
+	}
+	s.db, s.file, s.txid = r.db, r.file, r.o.txid
+	return r.o, nil
+}
+
+// limit is how long opening may take: longer for large files.
+func (s *store) limit() time.Duration {
+	if fi, err := os.Stat(s.path); err == nil {
+		return openLimit + time.Duration(fi.Size()>>25)*time.Second
+	}
+	return openLimit
+}
+
+// openChecked opens and locks the file for bbolt and walks it first.
+func (s *store) openChecked(name string, flag int, perm fs.FileMode, v visitor, heal bool, o *opened) (_ *os.File, err error) {
+	f, err := s.opt.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	if err := lock(f, true, s.opt.LockTimeout); err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	v.begin()
+	if fi.Size() == 0 {
+		o.fresh = true
+		return f, nil
+	}
+	m, torn, err := walk(f, fi.Size(), v.visit)
+	o.torn, o.txid = torn, m.txid
+	if err != nil {
+		return nil, damage(err)
+	}
+	if heal {
+		if err := healMeta(f, m); err != nil {
+			return nil, err
+		}
+	}
+	// What a killed process wrote and never synced must not reach the disk
+	// after pages that this process is going to write.
+	return f, f.Sync()
+}
+
+// damage tells a damaged file from a disk that can't be read.
+func damage(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}
+
+// healMeta writes the newest meta page once more. After a failed sync the
+// kernel may hold it as clean though it never reached the disk, and the next
+// commit would reuse pages that the older one on disk still needs.
+func healMeta(f *os.File, m meta) error {
+	buf := make([]byte, m.pageSize)
+	if _, err := f.ReadAt(buf, m.page*m.pageSize); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(buf, m.page*m.pageSize)
+	return err
+}
+
+// readOnly reads the file without opening it for writing.
+func (s *store) readOnly(v visitor) error {
+	_, err := within(s.limit(), func() (struct{}, error) {
+		f, err := s.opt.OpenFile(s.path, os.O_RDONLY, 0)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer f.Close()
+		if err := lock(f, false, s.opt.LockTimeout); err != nil {
+			return struct{}{}, err
+		}
+		fi, err := f.Stat()
+		if err != nil {
+			return struct{}{}, err
+		}
+		v.begin()
+		if _, _, err = walk(f, fi.Size(), v.visit); err != nil {
+			err = damage(err)
+		}
+		return struct{}{}, err
+	}, nil)
+	if err != nil {
+		return s.classify(err)
+	}
+	return nil
+}
+
+// check is bbolt's own check, after ours has made it safe to run.
+func check(db *bbolt.DB) error {
+	return guard(func() error {
+		return db.View(func(tx *bbolt.Tx) error {
+			var first error
+			for err := range tx.Check() {
+				if first == nil {
+					first = fmt.Errorf("%w: %w", ErrCorrupt, err)
+				}
+			}
+			return first
+		})
+	})
+}
+
+// commit writes puts in one transaction and tells how many bytes that took;
+// anew empties the file first.
+func (s *store) commit(puts []put, anew bool) (written int64, err error) {
+	if s.db == nil {
+		return 0, &StoreError{Path: s.path, Kind: ErrReadOnly}
+	}
+	before := s.db.Stats()
+	var id int
+	err = guard(func() error {
+		return s.db.Update(func(tx *bbolt.Tx) error {
+			id = tx.ID()
+			if anew {
+				if err := empty(tx); err != nil {
+					return err
+				}
+			}
+			for _, p := range puts {
+				if err := p.write(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return 0, s.classify(err)
+	}
+	s.txid = uint64(id)
+	after := s.db.Stats()
+	return after.TxStats.GetPageAlloc() - before.TxStats.GetPageAlloc() + pageSize, nil
+}
+
+func empty(tx *bbolt.Tx) error {
+	var names [][]byte
+	err := tx.ForEach(func(name []byte, _ *bbolt.Bucket) error {
+		names = append(names, bytes.Clone(name))
+		return nil
+	})
+	for _, n := range names {
+		err = errors.Join(err, tx.DeleteBucket(n))
+	}
+	return err
+}
+
+func (p put) write(tx *bbolt.Tx) error {
+	b := tx.Bucket([]byte(p.bucket))
+	if b == nil {
+		if p.value == nil {
+			return nil
+		}
+		var err error
+		if b, err = tx.CreateBucket([]byte(p.bucket)); err != nil {
+			return err
+		}
+	}
+	if p.value == nil {
+		return b.Delete([]byte(p.key))
+	}
+	return b.Put([]byte(p.key), p.value)
+}
+
+// close gives the file back. After an error the handle is no longer used.
+func (s *store) close() error {
+	if s.db == nil {
+		return nil
+	}
+	db, f := s.db, s.file
+	s.db, s.file = nil, nil
+	return closeDB(db, f)
+}
+
+// closeDB closes a database even if a panic left its locks held: then the file
+// is closed beneath it, which also lets go of the lock on it.
+func closeDB(db *bbolt.DB, f *os.File) error {
+	_, err := within(openLimit, func() (struct{}, error) { return struct{}{}, db.Close() }, nil)
+	if err != nil && f != nil {
+		f.Close()
+	}
+	return err
+}
+
+var errSlow = errors.New("the disk does not answer")
+
+// within runs f on a goroutine of its own, guarded, and gives up after a time;
+// a result that comes later goes to late.
+func within[T any](limit time.Duration, f func() (T, error), late func(T)) (T, error) {
+	type out struct {
+		v   T
+		err error
+	}
+	done := make(chan out)
+	gone := make(chan struct{})
+	time.AfterFunc(0, func() {
+		var o out
+		o.err = guard(func() (err error) { o.v, err = f(); return err })
+		select {
+		case done <- o:
+		case <-gone:
+			if late != nil {
+				late(o.v)
+			}
+		}
+	})
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case o := <-done:
+		return o.v, o.err
+	case <-t.C:
+		close(gone)
+		var zero T
+		return zero, fmt.Errorf("%w within %v", errSlow, limit)
+	}
+}
+
+// guard runs f so that a fault in the mapped file, or a panic of bbolt, is an
+// error and not the end of the process.
+func guard(f func() error) (err error) {
+	was := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(was)
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
+		}
+	}()
+	return f()
+}
+
+// classify says what kind of trouble an error is and what to do about it.
+func (s *store) classify(err error) *StoreError {
+	var known *StoreError
+	if errors.As(err, &known) {
+		return known
+	}
+	e := &StoreError{Path: s.path, Err: err}
+	var p *fs.PathError
+	inWrite := errors.As(err, &p) && p.Op == "write"
+	switch {
+	case errors.Is(err, ErrLocked), errors.Is(err, berrors.ErrTimeout):
+		e.Kind, e.Remedy = ErrLocked, "stop the other edged that uses it, or give this one another file"
+	case errors.Is(err, berrors.ErrMaxSizeReached):
+		e.Kind, e.Remedy = ErrFull, "delete keys or raise the size limit"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		e.Kind, e.Remedy = ErrFull, "free some space; it goes on by itself"
+		if !inWrite && s.db != nil { // a failed sync, not a refused write
+			e.Kind = ErrReadOnly
+		}
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		e.Kind, e.Remedy = ErrReadOnly, "make the folder writable for this user; it goes on by itself"
+	case errors.Is(err, ErrCorrupt):
+		e.Kind = ErrCorrupt
+	default:
+		e.Kind, e.Remedy = ErrReadOnly, "check the disk; it goes on by itself when writing works again"
+	}
+	return e
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
