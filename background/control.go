@@ -339,10 +339,10 @@ func (s *Supervisor) end(l *life, reason error, cause string) {
 			s.change(func() { c.state = Failed })
 		}
 	}
-	if l.unwatch != nil {
-		l.unwatch()
-	}
 	s.change(func() {
+		if l.unwatch != nil {
+			l.unwatch()
+		}
 		l.state, l.reason = Stopped, reason
 		if reason != nil && (!clean(reason) || isGaveUp(reason)) {
 			l.state = Failed

@@ -93,7 +93,7 @@ type life struct {
 	restarts int
 	reason   error
 	up       *run        // the incarnation in the supervisor above
-	unwatch  func() bool // of the starter's context
+	unwatch  func() bool // of the starter's context; nil in another tree
 }
 
 var _ Service = (*Supervisor)(nil)
@@ -133,7 +133,7 @@ func (s *Supervisor) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.unwatch = context.AfterFunc(ctx, func() { s.quit(l) })
+	s.change(func() { l.unwatch = context.AfterFunc(ctx, func() { s.quit(l) }) })
 	return s.startup(l)
 }
 
