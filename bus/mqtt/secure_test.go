@@ -153,7 +153,8 @@ func TestCertificates(t *testing.T) {
 
 func TestWebsocket(t *testing.T) {
 	t.Parallel()
-	m := startMosquitto(t, "listener %PORT% 127.0.0.1\nprotocol websockets\nallow_anonymous true\n")
+	// Some versions don't start without a plain listener.
+	m := startMosquitto(t, "listener "+freePort(t)+" 127.0.0.1\nlistener %PORT% 127.0.0.1\nprotocol websockets\nallow_anonymous true\n")
 	r := newRobot(t, mqtt.Options{URL: "ws://127.0.0.1:" + m.port, ClientID: "ws", Mapping: mqtt.Mapping{
 		Subscribe: []mqtt.Route{{Filter: "a/#", QoS: 1}}, Publish: []mqtt.Route{{Filter: "b/#", QoS: 1, Prefix: "a/", Strip: "b/"}}}}).connected(t)
 	other := newRobot(t, mqtt.Options{URL: "ws://127.0.0.1:" + m.port, ClientID: "ws2",
