@@ -21,7 +21,7 @@ vet:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 
 race:           ## the race detector needs cgo, the product doesn't
-	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
+	EDGED_PEERS=required CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
 
 cross:          ## every board we ship to
 	GOOS=linux GOARCH=amd64 $(GO) build -o /dev/null ./cmd/edged
@@ -41,7 +41,7 @@ bench:          ## the figures of doc/benchmarks.md, as ratios
 	cd tests/bench && $(GO) run .
 
 slow:           ## soak tests and the long fault runs
-	EDGED_SLOW=1 $(GO) test -timeout 3h ./...
+	EDGED_PEERS=required EDGED_SLOW=1 $(GO) test -timeout 3h ./...
 
 dist:           ## static binaries for the boards
 	@mkdir -p dist
