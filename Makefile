@@ -38,7 +38,7 @@ tidy:           ## go.mod says what the code needs
 	$(GO) mod tidy -diff
 
 bench:          ## the figures of doc/benchmarks.md, as ratios
-	cd tests/bench && $(GO) run .
+	cd tests/bench && { test -d nodered/node_modules || npm install --silent --no-audit --no-fund --no-package-lock --prefix nodered; } && $(GO) run . -o ../../doc/benchmarks.md
 
 slow:           ## soak tests and the long fault runs
 	EDGED_PEERS=required EDGED_SLOW=1 $(GO) test -timeout 3h ./...
