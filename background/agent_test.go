@@ -84,6 +84,7 @@ func (r *robot) say(v any) {
 
 func (r *robot) want(log string) {
 	r.Helper()
+	synctest.Wait()
 	if got := r.log.take(); got != log {
 		r.Errorf("ran %q, want %q", got, log)
 	}
@@ -91,6 +92,7 @@ func (r *robot) want(log string) {
 
 func (r *robot) state(want bg.State) {
 	r.Helper()
+	synctest.Wait()
 	if got := r.agent.Status().State; got != want {
 		r.Errorf("the agent is %s, want %s", got, want)
 	}
