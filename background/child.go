@@ -118,7 +118,7 @@ func (r *run) start() error {
 	}
 	ctx, cancel := context.WithCancel(r.l.ctx)
 	r.cancel, r.ready = cancel, make(chan struct{})
-	go r.serve(ctx)
+	go r.serve(ctx, r.c.Service)
 	select {
 	case <-r.ready:
 		return nil
@@ -143,7 +143,7 @@ func (r *run) begin(res resident) (err error) {
 	return res.begin(r)
 }
 
-func (r *run) serve(ctx context.Context) {
+func (r *run) serve(ctx context.Context, svc Service) {
 	err := ErrGoexit
 	defer func() {
 		if p := recover(); p != nil {
@@ -152,14 +152,18 @@ func (r *run) serve(ctx context.Context) {
 		r.cancel()
 		r.finish(err)
 	}()
-	if st, ok := r.c.Service.(Starter); ok {
+	if st, ok := svc.(Starter); ok {
 		if e := st.Start(ctx); e != nil {
 			err = e
 			return
 		}
+		if ctx.Err() != nil { // told to stop before it was started
+			err = ctx.Err()
+			return
+		}
 	}
 	close(r.ready)
-	err = r.c.Service.Serve(ctx)
+	err = svc.Serve(ctx)
 }
 
 // finish says that nothing of the incarnation is left.
