@@ -52,7 +52,8 @@ func (b *Bus) subscriptions() []*Subscription {
 	return b.subs
 }
 
-// attach adds a subscription; subs is copied, so that readers need no lock.
+// attach adds a subscription. Readers hold a part of subs without a lock:
+// adding writes behind it, removing makes a new one.
 func (b *Bus) attach(s *Subscription) {
 	b.subsMu.Lock()
 	defer b.subsMu.Unlock()
@@ -65,7 +66,7 @@ func (b *Bus) attach(s *Subscription) {
 			s.push(&e)
 		}
 	}
-	b.subs = append(slices.Clip(b.subs), s)
+	b.subs = append(b.subs, s)
 	b.gen.Add(1)
 }
 

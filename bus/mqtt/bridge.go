@@ -104,6 +104,9 @@ func (br *Bridge) Serve(ctx context.Context) error {
 	var tidy sync.WaitGroup
 	tidyCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	tidy.Go(func() { br.w.clean(tidyCtx) })
+	if sp, ok := br.o.Outbox.(*Spool); ok {
+		tidy.Go(func() { sp.run(tidyCtx, func(err error) { br.w.report("outbox", err) }) })
+	}
 	defer tidy.Wait()
 	defer stop()
 

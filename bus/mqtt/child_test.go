@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"edged/blackboard"
 	"edged/bus"
 	"edged/bus/mqtt"
 )
@@ -138,12 +139,16 @@ func child() {
 	dir := os.Getenv("EDGED_MQTT_CHILD")
 	rate, err := strconv.Atoi(os.Getenv("EDGED_MQTT_RATE"))
 	check(err)
-	box, err := openLog(filepath.Join(dir, "outbox"))
+	b := bus.New(bus.Options{})
+	board, err := blackboard.Open(b, blackboard.Options{Path: filepath.Join(dir, "board.db")})
+	check(err)
+	journal, err := board.Journal("mqtt", blackboard.JournalOptions{Limit: 50_000})
+	check(err)
+	box, err := mqtt.OpenSpool(filepath.Join(dir, "spool"), journal)
 	check(err)
 	note, err := os.OpenFile(filepath.Join(dir, "taken"), os.O_RDWR|os.O_CREATE, 0o600)
 	check(err)
 	n := noted(dir)
-	b := bus.New(bus.Options{})
 	br, err := mqtt.New(b, mqtt.Options{
 		URL: os.Getenv("EDGED_MQTT_URL"), ClientID: "child", Outbox: box, Limit: 50_000,
 		Mapping: mqtt.Mapping{Publish: []mqtt.Route{{Filter: "n/#", QoS: 1}}},

@@ -35,8 +35,9 @@
 // # What is guaranteed
 //
 // Outbound QoS 1 and 2: the outbox has the message before Publish of the bus
-// returns, unless another goroutine is delivering just then; it is removed when
-// the broker has acknowledged it on the connection it was sent on. The order of
+// returns (unless another goroutine is delivering just then: it is next then);
+// it is removed when the broker has acknowledged it on the connection it was
+// sent on. The order of
 // a topic is kept, by one message of a topic in flight at a time. Inbound QoS 1
 // and 2: acknowledged after the bus took the message.
 package mqtt

@@ -9,11 +9,10 @@ import (
 )
 
 // Outbox keeps messages until the broker has acknowledged them: the
-// blackboard's Journal, or a [Memory].
+// blackboard's Journal behind a [Spool], or a [Memory].
 //
-// Append is called on the publisher's goroutine and must return quickly. When
-// it has returned, the record survives the process; how soon it survives a
-// power cut is the outbox's own promise. Ids grow.
+// Append is called on the publisher's goroutine and must return quickly; one
+// that waits for the disk makes every publisher wait. Ids grow.
 type Outbox interface {
 	Append(rec []byte) (id uint64, err error)
 	Remove(ids ...uint64) error

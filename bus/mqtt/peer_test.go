@@ -18,6 +18,7 @@ import (
 
 	"edged/bus"
 	"edged/bus/mqtt"
+	peers "edged/tests/peer"
 )
 
 func TestMain(m *testing.M) {
@@ -40,23 +41,17 @@ type mosquitto struct {
 	mu    sync.Mutex
 }
 
-// peer finds a program. A missing one fails the test, loudly, unless the
-// environment says that peers are optional.
+// peer finds a program that the test talks to.
 func peer(t testing.TB, name string) string {
 	t.Helper()
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin") {
-		p := filepath.Join(dir, name)
-		if st, err := os.Stat(p); err == nil && st.Mode().Perm()&0o111 != 0 && !st.IsDir() {
-			return p
-		}
+	debian := "mosquitto-clients"
+	switch name {
+	case "mosquitto", "mosquitto_passwd":
+		debian = "mosquitto"
+	case "stdbuf", "timeout":
+		debian = "coreutils"
 	}
-	text := fmt.Sprintf("%s IS NOT INSTALLED: this test proves nothing without it. "+
-		"Install it (Debian: apt-get install mosquitto mosquitto-clients), or run `make test`.", name)
-	if os.Getenv("EDGED_PEERS_OPTIONAL") == "1" {
-		t.Skip("NOT TESTED: " + text)
-	}
-	t.Fatal(text)
-	return ""
+	return peers.Need(t, name, debian)
 }
 
 func freePort(t testing.TB) string {
