@@ -108,6 +108,8 @@ type Board struct {
 	reqs    requests
 	logs    logs
 	damaged map[string]error // keys whose record failed its checksum
+	sets    uint64
+	repeats uint64
 
 	count counters
 }
@@ -266,7 +268,7 @@ func (c *clock) now() int64 {
 type counters struct {
 	commits, failed, bytes, records, snapshots atomic.Uint64
 	checksum, corrupt                          atomic.Uint64
-	sets, repeats, expired, late               atomic.Uint64
+	expired, late                              atomic.Uint64
 }
 
 // publish says what happened to the board itself.

@@ -34,7 +34,7 @@ type committer struct {
 
 // batch is one commit and those who wait for it.
 type batch struct {
-	ops     []*op1
+	ops     []*op
 	wants   bool          // somebody needs it
 	applied chan struct{} // closed when the outcome is visible
 
@@ -45,8 +45,8 @@ type batch struct {
 	extra   []put // taken from committer.extra
 }
 
-// op1 is one caller's part of a commit. Both functions run under Board.mu.
-type op1 struct {
+// op is one caller's part of a commit. Both functions run under Board.mu.
+type op struct {
 	name    string
 	prepare func(*batch) error // says what to write; an error takes the op out
 	finish  func(error)        // after the commit, in the order of the ops
@@ -129,8 +129,9 @@ func (c *committer) refuse(op, key string) error {
 	return fmt.Errorf("blackboard: %s %s: %w", op, key, c.trouble)
 }
 
-// commitOp takes part in the next commit and waits for it.
-func (b *Board) commitOp(ctx context.Context, o *op1) error {
+// commitOp takes part in the next commit and waits for it. If the op made it,
+// then is called, without a lock, even when the caller has given up waiting.
+func (b *Board) commitOp(ctx context.Context, o *op, then func()) error {
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
@@ -146,13 +147,24 @@ func (b *Board) commitOp(ctx context.Context, o *op1) error {
 	b.mu.Unlock()
 	if lead {
 		_ = b.lead(t)
-		return o.err
+	} else {
+		select {
+		case <-t.applied:
+		case <-ctx.Done():
+			time.AfterFunc(0, func() {
+				<-t.applied
+				o.after(then)
+			})
+			return fmt.Errorf("blackboard: %s: gave up waiting for the disk: %w", o.name, ctx.Err())
+		}
 	}
-	select {
-	case <-t.applied:
-		return o.err
-	case <-ctx.Done():
-		return fmt.Errorf("blackboard: %s: gave up waiting for the disk: %w", o.name, ctx.Err())
+	o.after(then)
+	return o.err
+}
+
+func (o *op) after(then func()) {
+	if o.err == nil && then != nil {
+		then()
 	}
 }
 
@@ -266,12 +278,12 @@ func (b *Board) Flush(ctx context.Context) error {
 	if b.store == nil {
 		return nil
 	}
-	return b.commitOp(ctx, &op1{
+	return b.commitOp(ctx, &op{
 		name: "flush",
 		prepare: func(t *batch) error {
 			t.wants = t.wants || len(b.commits.dirty)+len(b.commits.extra) > 0
 			return nil
 		},
 		finish: func(error) {},
-	})
+	}, nil)
 }

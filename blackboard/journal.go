@@ -147,7 +147,7 @@ func (j *Journal) AppendAll(recs ...[]byte) (ids []uint64, err error) {
 	case !durable:
 		return ids, err
 	}
-	err = b.commitOp(context.Background(), &op1{
+	err = b.commitOp(context.Background(), &op{
 		name: "append to journal " + j.name,
 		prepare: func(t *batch) error {
 			if err := number(); err != nil {
@@ -163,7 +163,7 @@ func (j *Journal) AppendAll(recs ...[]byte) (ids []uint64, err error) {
 				keep()
 			}
 		},
-	})
+	}, nil)
 	return ids, err
 }
 
@@ -313,7 +313,7 @@ func (r *Records) write(ctx context.Context, name string, v []byte, sync bool) e
 		return err
 	}
 	b.mu.Unlock()
-	return b.commitOp(ctx, &op1{
+	return b.commitOp(ctx, &op{
 		name:    "record " + r.ns + "/" + name,
 		prepare: func(t *batch) error { t.add(p); return nil },
 		finish: func(err error) {
@@ -321,7 +321,7 @@ func (r *Records) write(ctx context.Context, name string, v []byte, sync bool) e
 				keep()
 			}
 		},
-	})
+	}, nil)
 }
 
 // Get gives a record, which must not be changed.

@@ -120,10 +120,12 @@ func (b *Board) mutate(ctx context.Context, writer, op string, mode Mode, keys [
 			b.mu.Unlock()
 			return err
 		}
-		waits := b.applyAll(v, false)
+		hs := b.applyAll(v, false)
 		b.sweepAll(keys)
 		b.mu.Unlock()
-		b.runSync(ctx, waits)
+		for _, h := range hs {
+			h.run(ctx)
+		}
 		b.bus.Deliver()
 		return nil
 	}
@@ -159,20 +161,22 @@ func (b *Board) sweepAll(keys []string) {
 }
 
 // applyAll makes the view's writes current; the caller holds mu.
-func (b *Board) applyAll(v *view, stored bool) (waits []wait) {
+func (b *Board) applyAll(v *view, stored bool) (hs []*heard) {
 	for _, w := range v.writes {
-		waits = append(waits, b.apply(v.ctx, w.e, w.s, stored)...)
+		if h := b.apply(v.ctx, w.e, w.s, stored); h != nil {
+			hs = append(hs, h)
+		}
 	}
-	return waits
+	return hs
 }
 
 // mutateSync puts the change into the next commit and waits for it.
-func (b *Board) mutateSync(ctx context.Context, writer, op string, mode Mode, keys []string, eval func(*view) error) error {
+func (b *Board) mutateSync(ctx context.Context, writer, name string, mode Mode, keys []string, eval func(*view) error) error {
 	var v *view
-	var waits []wait
-	o := &op1{name: op + " " + keys[0]}
+	var hs []*heard
+	o := &op{name: name + " " + keys[0]}
 	o.prepare = func(t *batch) error {
-		if _, _, err := b.prepare(op, mode, keys); err != nil {
+		if _, _, err := b.prepare(name, mode, keys); err != nil {
 			return err
 		}
 		v = &view{b: b, ctx: ctx, writer: writer, mode: mode, at: b.clock.now(), overlay: t.overlay}
@@ -186,16 +190,15 @@ func (b *Board) mutateSync(ctx context.Context, writer, op string, mode Mode, ke
 	}
 	o.finish = func(err error) {
 		if err == nil {
-			waits = b.applyAll(v, true)
+			hs = b.applyAll(v, true)
 		}
 		b.sweepAll(keys)
 	}
-	if err := b.commitOp(ctx, o); err != nil {
-		return err
-	}
-	b.runSync(ctx, waits)
-	b.bus.Deliver()
-	return nil
+	return b.commitOp(ctx, o, func() {
+		for _, h := range hs {
+			h.run(ctx)
+		}
+	})
 }
 
 // Tx is what the function given to [Board.Transact] sees: the board as of its

@@ -39,8 +39,8 @@ type Request struct {
 	q          *line
 	prev, next *Request
 	expiry     *timer.Timer
-	ev         bus.Event // its offer
 	claim      *claim
+	telling    // ctx.ev is the request's event
 }
 
 // claim is what volunteers did about a request.
@@ -144,30 +144,29 @@ func (b *Board) Post(ctx context.Context, writer, key string, task any, o PostOp
 	}
 	r := &Request{Key: key, Task: task, From: writer, ReplyKey: o.ReplyKey, Durable: o.Durable, timeout: max(o.Timeout, 0)}
 	r.future = bus.NewFuture(func() { b.withdraw(r) })
-	var waits []wait
 	if o.Durable && b.store != nil {
-		waits, err = b.postDurable(ctx, r)
+		err = b.postDurable(ctx, r)
 	} else {
 		b.mu.Lock()
 		if err = b.reqs.room(b); err == nil {
 			b.reqs.last++
 			r.ID, r.at = b.reqs.last, b.clock.now()
-			waits = b.admit(ctx, r)
+			b.admit(ctx, r, true)
 		}
 		b.mu.Unlock()
+		if err == nil {
+			r.run(ctx, nil, r)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("blackboard: post %s: %w", key, err)
-	}
-	if waits != nil {
-		b.runSync(ctx, waits)
 	}
 	b.bus.Deliver()
 	return r.future, nil
 }
 
-func (b *Board) postDurable(ctx context.Context, r *Request) (waits []wait, err error) {
-	err = b.commitOp(ctx, &op1{
+func (b *Board) postDurable(ctx context.Context, r *Request) error {
+	return b.commitOp(ctx, &op{
 		name: "post",
 		prepare: func(t *batch) error {
 			if err := b.reqs.room(b); err != nil {
@@ -180,11 +179,10 @@ func (b *Board) postDurable(ctx context.Context, r *Request) (waits []wait, err 
 		},
 		finish: func(err error) {
 			if err == nil {
-				waits = b.admit(ctx, r)
+				b.admit(ctx, r, false)
 			}
 		},
-	})
-	return waits, err
+	}, func() { r.run(ctx, nil, r) })
 }
 
 // room refuses what would be too much; the caller holds mu.
@@ -198,8 +196,9 @@ func (q *requests) room(b *Board) error {
 	return nil
 }
 
-// admit puts a request into its line and stages its event; the caller holds mu.
-func (b *Board) admit(ctx context.Context, r *Request) []wait {
+// admit puts a request into its line and stages its event; the caller holds mu
+// and, if here, calls r.run when it has released it.
+func (b *Board) admit(ctx context.Context, r *Request, here bool) {
 	l := b.reqs.line(r.Key)
 	r.q, r.prev = l, l.last
 	if l.last == nil {
@@ -212,22 +211,16 @@ func (b *Board) admit(ctx context.Context, r *Request) []wait {
 	if r.timeout > 0 {
 		r.expiry = b.wheel.After(r.timeout, func() { b.giveUp(r) })
 	}
-	r.ev, _ = b.bus.Stage(ctx, r.From, l.topic, r)
+	r.ctx.ev, _ = b.bus.Stage(ctx, r.From, l.topic, r)
 	if len(b.watches.sync) == 0 {
-		return nil
+		return
 	}
 	if l.syncGen != b.watches.gen {
 		l.syncs, l.syncGen = b.watches.matching(r.Key), b.watches.gen
 	}
-	var waits []wait
 	for _, w := range l.syncs {
-		waits = append(waits, r.tell(ctx, w))
+		r.add(ctx, w, r.ctx.ev, nil, r, here)
 	}
-	return waits
-}
-
-func (r *Request) tell(ctx context.Context, w *Watch) wait {
-	return wait{w, w.queue.push(told{ctx: &syncCtx{ctx, w}, ev: r.ev, r: r})}
 }
 
 // take removes a request from its line and stops what runs for it; the caller
@@ -363,14 +356,17 @@ func (b *Board) offerWaiting(w *Watch) {
 			switch {
 			case r.claim != nil && r.claim.owner != nil:
 			case w.o.Sync:
-				waits = append(waits, r.tell(context.Background(), w))
+				c := &toldCtx{context.Background(), w, r.ctx.ev}
+				waits = append(waits, wait{w, w.queue.push(told{c, nil, r})})
 			default:
 				_, _ = b.bus.Stage(context.Background(), r.From, l.topic, &offer{r, w})
 			}
 		}
 	}
 	b.mu.Unlock()
-	b.runSync(context.Background(), waits)
+	for _, x := range waits {
+		x.w.await(context.Background(), x.at)
+	}
 	b.bus.Deliver()
 }
 
@@ -457,7 +453,7 @@ func (q *requests) adopt(b *Board) {
 			}
 			r.timeout = left
 		}
-		b.admit(context.Background(), r)
+		b.admit(context.Background(), r, false)
 		r.timeout = whole
 	}
 	q.found = nil

@@ -49,11 +49,11 @@ func (b *Board) Set(ctx context.Context, writer, key string, v any, o SetOptions
 		})
 		return version, err
 	}
-	waits := b.apply(ctx, e, e.next(b, v, o.TTL, mode, writer, b.clock.now()), false)
+	h := b.apply(ctx, e, e.next(b, v, o.TTL, mode, writer, b.clock.now()), false)
 	version := e.version
 	b.mu.Unlock()
-	if waits != nil {
-		b.runSync(ctx, waits)
+	if h != nil {
+		h.run(ctx)
 	}
 	b.bus.Deliver()
 	return version, nil
@@ -123,9 +123,9 @@ func (s *state) repeats(was *state) bool {
 }
 
 // apply makes a state a key's current one and stages its event; stored says
-// that the file has it already. What it returns must go to runSync after mu is
-// released. The caller holds mu.
-func (b *Board) apply(ctx context.Context, e *entry, s state, stored bool) []wait {
+// that the file has it already. The run of what it returns must be called after
+// mu is released. The caller holds mu.
+func (b *Board) apply(ctx context.Context, e *entry, s state, stored bool) *heard {
 	var h *heard
 	var n *note
 	ws := b.listeners(e)
@@ -137,10 +137,10 @@ func (b *Board) apply(ctx context.Context, e *entry, s state, stored bool) []wai
 	}
 	n.key, n.old, n.new, n.at, n.writer = e.key, e.value, s.value, s.at, s.writer
 	n.deleted, n.created = !s.present, !e.present
-	b.count.sets.Add(1)
+	b.sets++
 	if s.repeats(&e.state) {
 		n.repeat = true
-		b.count.repeats.Add(1)
+		b.repeats++
 	} else {
 		b.become(e, &s, stored)
 	}
@@ -149,8 +149,12 @@ func (b *Board) apply(ctx context.Context, e *entry, s state, stored bool) []wai
 	if h == nil {
 		return nil
 	}
-	h.tell(ctx, ws, ev)
-	return h.waits
+	for _, w := range ws {
+		if w.hears(n) {
+			h.add(ctx, w, ev, n, nil, !stored)
+		}
+	}
+	return h
 }
 
 // become replaces a key's state; the caller holds mu.

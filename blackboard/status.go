@@ -37,7 +37,7 @@ func (b *Board) Status() Status {
 	c := &b.count
 	st := Status{
 		Mode: "memory", Path: b.opt.Path,
-		Sets: c.sets.Load(), Repeats: c.repeats.Load(), Commits: c.commits.Load(), Failed: c.failed.Load(),
+		Commits: c.commits.Load(), Failed: c.failed.Load(),
 		Records: c.records.Load(), Bytes: c.bytes.Load(), Snapshots: c.snapshots.Load(), Late: c.late.Load(),
 		Checksum: c.checksum.Load(), Corrupt: c.corrupt.Load(), Expired: c.expired.Load(),
 	}
@@ -58,7 +58,7 @@ func (b *Board) Status() Status {
 	for _, j := range b.logs.journals {
 		st.Refused += j.full
 	}
-	st.Requests = b.reqs.open
+	st.Sets, st.Repeats, st.Requests = b.sets, b.repeats, b.reqs.open
 	st.Dirty = len(b.commits.dirty) + len(b.commits.extra)
 	if b.store != nil {
 		st.Mode = "ok"

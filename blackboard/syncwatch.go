@@ -3,69 +3,61 @@ package blackboard
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"edged/bus"
 )
 
-// Sync watches run on the goroutine of whoever sets. Each has a queue in the
-// order of the commits; the first setter to come works it off, others wait
-// until theirs is done. A handler that sets a key it watches itself only
-// queues: the round it is part of goes on with it.
+// Sync watches run on the goroutine of whoever sets. Each watch has one turn:
+// who holds it calls the handler, for its own change and for those that others
+// queued meanwhile, in the order of the commits; the others wait until theirs
+// is done. A handler that sets a key it watches itself only queues: the round
+// it is part of goes on with it.
 
 // syncWait is how long a setter waits for another one to finish a handler.
 const syncWait = 2 * time.Second
 
 type syncQueue struct {
-	mu      sync.Mutex // guards everything below
-	items   []told
-	head    int
-	queued  uint64
-	done    uint64
-	running bool
-	moved   chan struct{} // closed when done grows and somebody waits
+	turn    atomic.Bool   // somebody calls the handler
+	length  atomic.Int32  // of items
+	waiters atomic.Int32  // setters that wait for moved
+	done    atomic.Uint64 // queued changes that were told
+
+	mu     sync.Mutex // guards everything below
+	items  []told
+	queued uint64
+	moved  chan struct{} // closed when the turn or done changed
 }
 
-// told is one call of a handler.
+// told is what a handler is to be told: of a change or of a request. It is the
+// handler's context too, so that a call costs no further allocation.
 type told struct {
-	ctx context.Context
-	ev  bus.Event
-	n   *note
-	r   *Request
+	*toldCtx
+	n *note
+	r *Request
 }
 
-// heard is a change with the sync watches that are to be told of it.
-type heard struct {
-	note
-	ctx   syncCtx
-	one   [1]wait
-	waits []wait
-}
-
-type wait struct {
-	w  *Watch
-	at uint64
-}
-
-// syncCtx marks work that is done inside a sync watch's handler.
-type syncCtx struct {
+// toldCtx names the event as the cause and the watch as the place of the work.
+type toldCtx struct {
 	context.Context
-	w *Watch
+	w  *Watch
+	ev bus.Event
 }
 
 type syncKey struct{}
 
-func (c *syncCtx) Value(key any) any {
+func (c *toldCtx) Value(key any) any {
 	if _, ok := key.(syncKey); ok {
 		return c
 	}
-	return c.Context.Value(key)
+	return bus.WithCause(c.Context, c.ev).Value(key)
 }
 
 // inside reports whether ctx belongs to a handler of w, directly or further up.
 func inside(ctx context.Context, w *Watch) bool {
 	for {
-		c, _ := ctx.Value(syncKey{}).(*syncCtx)
+		c, _ := ctx.Value(syncKey{}).(*toldCtx)
 		if c == nil {
 			return false
 		}
@@ -74,6 +66,24 @@ func inside(ctx context.Context, w *Watch) bool {
 		}
 		ctx = c.Context
 	}
+}
+
+// telling is how one change or request gets to the sync watches.
+type telling struct {
+	ctx  toldCtx // of the first watch
+	at   uint64  // place in its queue, 0 = the setter has its turn
+	more []wait  // further watches
+}
+
+// heard is a change that sync watches are to be told of.
+type heard struct {
+	note
+	telling
+}
+
+type wait struct {
+	w  *Watch
+	at uint64
 }
 
 // listeners gives the sync watches of an entry; the caller holds mu.
@@ -87,102 +97,133 @@ func (b *Board) listeners(e *entry) []*Watch {
 	return e.syncs
 }
 
-// tell queues a change for its sync watches; the caller holds mu.
-func (h *heard) tell(ctx context.Context, ws []*Watch, ev bus.Event) {
-	h.waits = h.one[:0]
-	for _, w := range ws {
-		if !w.hears(&h.note) {
-			continue
-		}
-		c := &h.ctx
-		if c.w != nil {
-			c = new(syncCtx)
-		}
-		c.Context, c.w = ctx, w
-		h.waits = append(h.waits, wait{w, w.queue.push(told{ctx: c, ev: ev, n: &h.note})})
+// add takes the turn of the first watch or queues what is to be told, and
+// queues it for all others. If here is false no turn is taken: the goroutine
+// that will see to it is not known yet. The caller holds mu.
+func (l *telling) add(ctx context.Context, w *Watch, ev bus.Event, n *note, r *Request, here bool) {
+	if l.ctx.w != nil {
+		l.more = append(l.more, wait{w, w.queue.push(told{&toldCtx{ctx, w, ev}, n, r})})
+		return
+	}
+	l.ctx.Context, l.ctx.w, l.ctx.ev = ctx, w, ev
+	if q := &w.queue; !here || q.length.Load() > 0 || !q.turn.CompareAndSwap(false, true) {
+		l.at = q.push(told{&l.ctx, n, r})
 	}
 }
 
+// run sees to it that the handlers have run before the setter goes on. If add
+// took a turn, run must be called.
+func (l *telling) run(ctx context.Context, n *note, r *Request) {
+	if w := l.ctx.w; w != nil {
+		if l.at == 0 {
+			w.call(told{&l.ctx, n, r})
+			w.yield()
+		} else {
+			w.await(ctx, l.at)
+		}
+	}
+	for _, x := range l.more {
+		x.w.await(ctx, x.at)
+	}
+}
+
+func (h *heard) run(ctx context.Context) { h.telling.run(ctx, &h.note, nil) }
+
+// push queues a change; the caller holds Board.mu, which keeps the order.
 func (q *syncQueue) push(t told) uint64 {
 	q.mu.Lock()
 	q.items = append(q.items, t)
 	q.queued++
 	at := q.queued
+	q.length.Store(int32(len(q.items)))
 	q.mu.Unlock()
 	return at
 }
 
-// runSync sees to it that the handlers have run before the setter goes on.
-func (b *Board) runSync(ctx context.Context, waits []wait) {
-	for _, x := range waits {
-		x.w.run(ctx, x.at)
-	}
-}
-
-func (w *Watch) run(ctx context.Context, at uint64) {
+// await returns when the queue has come to a place.
+func (w *Watch) await(ctx context.Context, at uint64) {
 	q := &w.queue
-	q.mu.Lock()
-	var patience <-chan time.Time
-	for q.done < at {
-		if !q.running {
-			w.work()
+	if q.done.Load() >= at {
+		return
+	}
+	var patience *time.Timer
+	for q.done.Load() < at {
+		if q.turn.CompareAndSwap(false, true) {
+			w.yield()
 			continue
 		}
-		if inside(ctx, w) {
-			break
+		if patience == nil {
+			if inside(ctx, w) {
+				return
+			}
+			patience = time.NewTimer(syncWait)
+			defer patience.Stop()
 		}
+		q.waiters.Add(1)
+		q.mu.Lock()
 		if q.moved == nil {
 			q.moved = make(chan struct{})
 		}
 		moved := q.moved
 		q.mu.Unlock()
-		if patience == nil {
-			t := time.NewTimer(syncWait)
-			defer t.Stop()
-			patience = t.C
+		if q.turn.Load() && q.done.Load() < at {
+			select {
+			case <-moved:
+			case <-patience.C:
+				w.b.count.late.Add(1)
+				at = 0
+			case <-ctx.Done():
+				at = 0
+			}
 		}
-		select {
-		case <-moved:
-		case <-patience:
-			w.b.count.late.Add(1)
-			return
-		case <-ctx.Done():
+		q.waiters.Add(-1)
+	}
+}
+
+// yield works off what is queued and gives the turn back.
+func (w *Watch) yield() {
+	q := &w.queue
+	for {
+		for q.length.Load() > 0 {
+			q.mu.Lock()
+			items := q.items
+			q.items = nil
+			q.length.Store(0)
+			q.mu.Unlock()
+			for _, t := range items {
+				w.call(t)
+				q.done.Add(1)
+				q.stir()
+			}
+		}
+		q.turn.Store(false)
+		q.stir()
+		if q.length.Load() == 0 || !q.turn.CompareAndSwap(false, true) {
 			return
 		}
-		q.mu.Lock()
+	}
+}
+
+// stir wakes those who wait.
+func (q *syncQueue) stir() {
+	if q.waiters.Load() == 0 {
+		return
+	}
+	q.mu.Lock()
+	if q.moved != nil {
+		close(q.moved)
+		q.moved = nil
 	}
 	q.mu.Unlock()
 }
 
-// work calls the handler for all that is queued; the caller holds q.mu.
-func (w *Watch) work() {
-	q := &w.queue
-	q.running = true
-	for q.head < len(q.items) {
-		t := q.items[q.head]
-		q.items[q.head] = told{}
-		if q.head++; q.head == len(q.items) {
-			q.items, q.head = q.items[:0], 0
-		}
-		q.mu.Unlock()
-		if !w.closed.Load() {
-			w.call(t)
-		}
-		q.mu.Lock()
-		q.done++
-		if q.moved != nil {
-			close(q.moved)
-			q.moved = nil
-		}
-	}
-	q.running = false
-}
-
 func (w *Watch) call(t told) {
-	ctx := bus.WithCause(t.ctx, t.ev)
+	if w.closed.Load() {
+		return
+	}
 	defer func() {
 		if p := recover(); p != nil {
-			w.b.bus.Report(ctx, w.o.Name, recovered(p), t.ev)
+			w.b.bus.Report(t.toldCtx, w.o.Name, recovered(p), t.ev)
 		}
 	}()
 	var c Change
@@ -191,7 +232,7 @@ func (w *Watch) call(t told) {
 	} else {
 		c = t.n.change()
 	}
-	if err := w.h(ctx, c); err != nil {
-		w.b.bus.Report(ctx, w.o.Name, err, t.ev)
+	if err := w.h(t.toldCtx, c); err != nil {
+		w.b.bus.Report(t.toldCtx, w.o.Name, err, t.ev)
 	}
 }
