@@ -1,0 +1,303 @@
+package hw
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// State is where a goal stands. Succeeded, Cancelled and Failed are terminal;
+// a goal gets exactly one of them.
+type State string
+
+// The states of a goal.
+const (
+	Pending   State = "pending"
+	Running   State = "running"
+	Succeeded State = "succeeded"
+	Cancelled State = "cancelled"
+	Failed    State = "failed"
+)
+
+// Over reports whether the state is terminal.
+func (s State) Over() bool { return s == Succeeded || s == Cancelled || s == Failed }
+
+// Errors of a goal that did not succeed.
+var (
+	ErrGoalFailed    = errors.New("goal failed")
+	ErrGoalCancelled = errors.New("goal cancelled")
+)
+
+// A Goal is the handle of a long action. All methods may be called
+// concurrently. It is cancelled by its owner, by a newer command for the same
+// actuator, and by every stop of the rig.
+type Goal struct {
+	id     uint64
+	name   string
+	source string
+	r      *Rig
+	a      *actuator // nil for a goal that moves nothing
+	ctx    context.Context
+	cancel context.CancelFunc
+	cause  context.Context
+	done   chan struct{}
+
+	mu       sync.Mutex // guards everything below
+	state    State
+	feedback any
+	result   any
+	reason   string
+}
+
+// Start begins an action of an actuator, drive_to say, and returns its goal.
+// It passes the stop latch; what the action does to the actuator passes the
+// limits and needs refreshing as any command. A running goal of the actuator
+// is cancelled first.
+func (r *Rig) Start(ctx context.Context, source, name, action string, args any) (*Goal, error) {
+	a, err := r.actuator(name)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*Goal, error) { return nil, fmt.Errorf("hw: %s: %s: %w", name, action, err) }
+	dev, ok := a.dev.(Goer)
+	if !ok {
+		return fail(errors.New("it takes commands, no long actions"))
+	}
+	raw, err := arguments(args)
+	if err != nil {
+		return fail(err)
+	}
+	if err := a.ready(); err != nil {
+		return nil, err
+	}
+	g := r.goal(ctx, source, name+"."+action, a)
+	a.takeOver(source, g)
+	if r.opt.Dry {
+		r.opt.Log.Info("dry run: not moved", "actuator", name, "action", action, "args", string(raw))
+		g.end(Succeeded, map[string]any{"dry": true}, "", true)
+		return g, nil
+	}
+	g.set(Running, nil)
+	if err := safely(func() error { return dev.Go(g, action, raw) }); err != nil {
+		g.end(Failed, nil, err.Error(), true)
+		return fail(err)
+	}
+	return g, nil
+}
+
+func arguments(args any) (json.RawMessage, error) {
+	tree, err := plain(args)
+	if err != nil {
+		return nil, err
+	}
+	if tree == nil {
+		tree = map[string]any{}
+	}
+	return json.Marshal(tree)
+}
+
+// NewGoal makes the goal of a long action that is not an actuator's, a
+// script's tool say. It is cancelled by a stop like any other. The caller ends
+// it with Succeed or Fail. If the robot is stopped, it is refused.
+func (r *Rig) NewGoal(ctx context.Context, source, name string) (*Goal, error) {
+	if s := r.latch.Load(); s != nil {
+		return nil, fmt.Errorf("hw: %s: %w: %s", name, ErrStopped, s.Reason)
+	}
+	g := r.goal(ctx, source, name, nil)
+	g.set(Running, nil)
+	if r.latch.Load() != nil { // stopped meanwhile; the stop may have missed it
+		g.Cancel("stopped")
+	}
+	return g, nil
+}
+
+func (r *Rig) goal(ctx context.Context, source, name string, a *actuator) *Goal {
+	g := &Goal{name: name, source: source, r: r, a: a, cause: ctx, state: Pending, done: make(chan struct{})}
+	// The action outlives the handler that asked for it; it ends by Cancel.
+	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.mu.Lock()
+	r.goalID++
+	g.id = r.goalID
+	r.goals[g] = struct{}{}
+	r.mu.Unlock()
+	return g
+}
+
+// takeOver makes g the goal of the actuator and cancels the one before.
+func (a *actuator) takeOver(source string, g *Goal) {
+	a.mu.Lock()
+	old := a.goal
+	a.goal = g
+	a.mu.Unlock()
+	if old != nil {
+		old.end(Cancelled, nil, "taken over by "+source, true)
+	}
+	if g != nil && a.ready() != nil { // stopped meanwhile
+		g.end(Cancelled, nil, "stopped", true)
+	}
+}
+
+// Context ends when the goal is over.
+func (g *Goal) Context() context.Context { return g.ctx }
+
+// Name is the actuator and the action: "base.drive_to".
+func (g *Goal) Name() string { return g.name }
+
+// Drive gives the goal's actuator a command through the gate. It does not wait
+// for the device: an error says that the gate refused, or that the goal is over.
+func (g *Goal) Drive(cmd any) error {
+	if g.a == nil {
+		return fmt.Errorf("hw: goal %s: it has no actuator", g.name)
+	}
+	o, err := g.a.order(g.ctx, g.source, cmd)
+	if err != nil {
+		return err
+	}
+	return g.a.post(o, g)
+}
+
+// Feedback says how far the goal is: {"left": 1.2} say. It is published and
+// does nothing once the goal is over.
+func (g *Goal) Feedback(v any) { g.set(Running, v) }
+
+// Succeed ends the goal. It reports whether this was its end.
+func (g *Goal) Succeed(result any) bool { return g.end(Succeeded, result, "", true) }
+
+// Fail ends the goal with what went wrong. It reports whether this was its end.
+func (g *Goal) Fail(reason string) bool { return g.end(Failed, nil, reason, true) }
+
+// Cancel ends the goal at once and brings its actuator to Rest. It reports
+// whether this was its end.
+func (g *Goal) Cancel(reason string) bool { return g.end(Cancelled, nil, reason, true) }
+
+// Done is closed when the goal is over.
+func (g *Goal) Done() <-chan struct{} { return g.done }
+
+// State is where the goal stands.
+func (g *Goal) State() State {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state
+}
+
+// Last is the newest feedback, or nil.
+func (g *Goal) Last() any {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.feedback
+}
+
+// Reason says why the goal failed or was cancelled.
+func (g *Goal) Reason() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.reason
+}
+
+// Result waits for the end: the action's result, or an error that wraps
+// ErrGoalFailed or ErrGoalCancelled. If ctx ends first, the goal goes on.
+func (g *Goal) Result(ctx context.Context) (any, error) {
+	select {
+	case <-g.done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("hw: goal %s: %w", g.name, ctx.Err())
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch g.state {
+	case Failed:
+		return nil, fmt.Errorf("hw: %w: %s: %s", ErrGoalFailed, g.name, g.reason)
+	case Cancelled:
+		return nil, fmt.Errorf("hw: %w: %s: %s", ErrGoalCancelled, g.name, g.reason)
+	}
+	return g.result, nil
+}
+
+func (g *Goal) set(s State, feedback any) {
+	g.mu.Lock()
+	if g.state.Over() {
+		g.mu.Unlock()
+		return
+	}
+	g.state, g.feedback = s, feedback
+	g.mu.Unlock()
+	g.publish(s, "feedback", feedback)
+}
+
+// end gives the goal its terminal state, if it has none. With rest the
+// actuator goes to its safe state, unless its commands are Steady.
+func (g *Goal) end(s State, result any, reason string, rest bool) bool {
+	g.mu.Lock()
+	if g.state.Over() {
+		g.mu.Unlock()
+		return false
+	}
+	g.state, g.result, g.reason = s, result, reason
+	close(g.done)
+	g.mu.Unlock()
+	g.cancel()
+	if a := g.a; a != nil {
+		a.mu.Lock()
+		if a.goal == g {
+			a.goal = nil
+		}
+		a.mu.Unlock()
+		if rest && !(s == Succeeded && a.limits.Hold == Steady) {
+			a.rest(nil, cause{g.cause, g.source, "goal " + string(s)}, ErrReplaced)
+		}
+	}
+	g.r.forget(g)
+	if s == Succeeded {
+		g.publish(s, "result", result)
+	} else {
+		g.publish(s, "reason", reason)
+	}
+	return true
+}
+
+func (r *Rig) forget(g *Goal) {
+	r.mu.Lock()
+	delete(r.goals, g)
+	r.mu.Unlock()
+}
+
+// Goals lists the goals that are not over.
+func (r *Rig) Goals() []*Goal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []*Goal
+	for g := range r.goals {
+		list = append(list, g)
+	}
+	return list
+}
+
+func (g *Goal) publish(s State, key string, v any) {
+	topic := "hw/goal/" + g.name
+	if g.a != nil {
+		topic = "hw/" + g.a.name + "/goal"
+	}
+	m := map[string]any{"id": int64(g.id), "goal": g.name, "state": string(s)}
+	if v != nil {
+		m[key] = v
+	}
+	g.r.say(g.cause, "hw:goal", topic, m)
+}
+
+// MarshalJSON gives the goal as the page and scripts see it.
+func (g *Goal) MarshalJSON() ([]byte, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return json.Marshal(struct {
+		ID       uint64    `json:"id"`
+		Name     string    `json:"goal"`
+		State    State     `json:"state"`
+		Feedback any       `json:"feedback,omitempty"`
+		Result   any       `json:"result,omitempty"`
+		Reason   string    `json:"reason,omitempty"`
+		Time     time.Time `json:"-"`
+	}{ID: g.id, Name: g.name, State: g.state, Feedback: g.feedback, Result: g.result, Reason: g.reason})
+}

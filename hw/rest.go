@@ -1,0 +1,114 @@
+package hw
+
+// The way of one actuator to its safe state. Nothing in this file blocks but
+// the device itself, on a goroutine of its own.
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// rest asks for the safe state and returns at once; h, if any, hears of it.
+// What waits in the slot gets the error. A Rest that is under way will do:
+// nothing was commanded since it began.
+func (a *actuator) rest(h *halt, c cause, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drop(err)
+	a.target = nil
+	a.why = c
+	if h != nil {
+		a.waiting = append(a.waiting, h)
+	}
+	if a.resting || a.wantRest {
+		return
+	}
+	a.wantRest = true
+	if a.doing != nil {
+		a.cancel()
+		a.force.Reset(grace)
+		return
+	}
+	a.kick()
+}
+
+// begin marks the Rest as under way; the caller holds mu.
+func (a *actuator) begin() {
+	a.wantRest, a.resting, a.began = false, true, time.Now()
+}
+
+// insist makes the Rest beside a Do that ignores its cancelled context.
+func (a *actuator) insist() {
+	a.mu.Lock()
+	if !a.wantRest || a.resting || a.doing == nil {
+		a.mu.Unlock()
+		return
+	}
+	a.begin()
+	a.late = true
+	a.mu.Unlock()
+	a.makeRest()
+}
+
+// makeRest calls the device and tells who wait.
+func (a *actuator) makeRest() {
+	ctx, cancel := context.WithTimeout(context.Background(), restTimeout)
+	err := safely(func() error { return a.dev.Rest(ctx) })
+	cancel()
+
+	a.mu.Lock()
+	a.resting = false
+	first := err != nil && a.unrested == nil
+	a.unrested = err
+	waiting, c := a.waiting, a.why
+	a.waiting = nil
+	told := a.active
+	if err == nil {
+		a.active, a.told, a.tries = false, nil, 0
+	} else {
+		a.tries++
+		a.again.Reset(a.r.backoff(a.tries))
+	}
+	if a.wantRest || a.next != nil {
+		a.kick()
+	}
+	a.mu.Unlock()
+
+	if err != nil {
+		err = fmt.Errorf("hw: %s: rest: %w", a.name, err)
+	}
+	for _, h := range waiting {
+		h.rested(a, err)
+	}
+	if told || err != nil {
+		payload := map[string]any{"rest": true, "by": c.source, "why": c.why}
+		if err != nil {
+			payload["error"] = err.Error()
+		}
+		a.r.say(c.ctx, "hw:"+a.name, "hw/"+a.name+"/set", payload)
+	}
+	if first {
+		a.r.complain(c.ctx, "hw:"+a.name, err, nil)
+	}
+}
+
+// retry tries a Rest again that failed; it runs on the wheel.
+func (a *actuator) retry() {
+	a.mu.Lock()
+	failed, c := a.unrested != nil, a.why
+	a.mu.Unlock()
+	if failed {
+		a.rest(nil, c, ErrUnrested)
+	}
+}
+
+func (r *Rig) backoff(tries int) time.Duration {
+	d := r.opt.Backoff
+	for range tries - 1 {
+		if d *= 2; d >= r.opt.MaxBackoff {
+			return r.opt.MaxBackoff
+		}
+	}
+	return d
+}

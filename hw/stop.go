@@ -1,0 +1,292 @@
+package hw
+
+// The stop path. Nothing here waits, up to the point where every actuator has
+// been told to rest: it takes the lock of one actuator at a time, for some
+// instructions, and no other. It uses no script, model, network, disk or
+// queue. What it has to tell, it tells afterwards.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"edged/bus"
+)
+
+// Topics of the stop latch. Whoever publishes StopTopic stops the robot.
+const (
+	StopTopic   = "edged/safety/stop"
+	ResumeTopic = "edged/safety/resume"
+)
+
+// StopRecord is who stopped the robot, why and when.
+type StopRecord struct {
+	Source string    `json:"source"` // one that begins with "hw:" is hardware, and outlives the process
+	Reason string    `json:"reason"`
+	Time   time.Time `json:"time"`
+}
+
+// A Latch keeps a stop over restarts. Save(nil) clears it; Load gives nil if
+// nothing is kept. Save is never called on the stop path.
+type Latch interface {
+	Save(s *StopRecord) error
+	Load() (*StopRecord, error)
+}
+
+// halt is one act of bringing everything to rest.
+type halt struct {
+	r       *Rig
+	ctx     context.Context
+	record  StopRecord
+	latched bool
+	bound   *time.Timer
+	done    chan struct{}
+
+	mu    sync.Mutex  // guards everything below
+	left  []*actuator // not heard of yet
+	begun bool        // all have been told
+	errs  []error
+	over  bool
+}
+
+func newHalt(ctx context.Context, r *Rig, source, reason string, all []*actuator) *halt {
+	return &halt{
+		r: r, ctx: ctx, record: StopRecord{source, reason, time.Now().UTC()},
+		left: slices.Clone(all), done: make(chan struct{}),
+	}
+}
+
+// hook is one listener of stops with its own lane.
+type hook struct{ run *time.Timer }
+
+// OnStop registers f to be called by every stop, to cancel turns say. Each
+// hook runs on a goroutine of its own; a slow or failing one delays nothing.
+func (r *Rig) OnStop(f func()) {
+	h := &hook{run: resting(func() {
+		if err := safely(func() error { f(); return nil }); err != nil {
+			r.complain(context.Background(), "hw:stop", fmt.Errorf("hw: stop hook: %w", err), nil)
+		}
+	})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := append(slices.Clone(*r.hooks.Load()), h)
+	r.hooks.Store(&all)
+}
+
+// Trip stops the robot and returns at once, without waiting for a device: for
+// signal handlers, edges of an input, taps. It latches, tells every actuator
+// to rest, cancels every goal and calls the hooks; when the actuators have
+// rested, or the bound is over, edged/safety/stop is published.
+func (r *Rig) Trip(ctx context.Context, source, reason string) { r.trip(ctx, source, reason, true) }
+
+// Stop is Trip that waits for the actuators, for the bound at most (50 ms). Its error
+// names those that failed or are late; the robot is stopped all the same, and
+// they are tried again.
+func (r *Rig) Stop(ctx context.Context, source, reason string) error {
+	return r.trip(ctx, source, reason, true).wait(ctx)
+}
+
+// Safe brings every actuator to rest and closes the gate: for a panic, a
+// signal, the end of the process. It is not a stop: nothing is latched and
+// nobody has to resume. It waits as Stop does.
+func (r *Rig) Safe(ctx context.Context, reason string) error {
+	r.off.Store(true)
+	return r.trip(ctx, "hw", reason, false).wait(ctx)
+}
+
+func (r *Rig) trip(ctx context.Context, source, reason string, latch bool) *halt {
+	list := *r.actuators.Load()
+	h := newHalt(ctx, r, source, reason, list)
+	c, refused := cause{ctx, source, reason}, ErrOff
+	if latch {
+		r.close(&h.record)
+		h.latched = true
+		c.why, refused = "stop: "+reason, ErrStopped
+	}
+	for _, a := range list {
+		a.rest(h, c, refused)
+	}
+	if latch {
+		for _, k := range *r.hooks.Load() {
+			k.run.Reset(0)
+		}
+	}
+	for _, g := range r.Goals() {
+		g.end(Cancelled, nil, c.why, false)
+	}
+	h.begin(r.opt.Bound)
+	return h
+}
+
+// close latches. A stop by hardware is not overwritten by one by software.
+func (r *Rig) close(s *StopRecord) {
+	for {
+		old := r.latch.Load()
+		if old != nil && hardware(old) && !hardware(s) || r.latch.CompareAndSwap(old, s) {
+			return
+		}
+	}
+}
+
+func hardware(s *StopRecord) bool { return s != nil && strings.HasPrefix(s.Source, "hw:") }
+
+// begin starts the bound, once all have been told.
+func (h *halt) begin(bound time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.begun = true; len(h.left) == 0 {
+		h.finish()
+		return
+	}
+	h.bound = time.AfterFunc(bound, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.finish()
+	})
+}
+
+// rested hears of one actuator.
+func (h *halt) rested(a *actuator, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		return
+	}
+	h.left = slices.DeleteFunc(h.left, func(x *actuator) bool { return x == a })
+	if err != nil {
+		h.errs = append(h.errs, err)
+	}
+	if h.begun && len(h.left) == 0 {
+		h.finish()
+	}
+}
+
+// finish says that the act is over; the caller holds mu.
+func (h *halt) finish() {
+	if h.over {
+		return
+	}
+	h.over = true
+	if h.bound != nil {
+		h.bound.Stop()
+	}
+	var missing []string
+	for _, a := range h.left {
+		missing = append(missing, a.name)
+	}
+	if missing != nil {
+		h.errs = append(h.errs, fmt.Errorf("hw: %w in time: %s", ErrUnrested, strings.Join(missing, ", ")))
+	}
+	close(h.done)
+	if h.latched {
+		h.r.stopped(h)
+	}
+}
+
+// err is what went wrong; only once done is closed.
+func (h *halt) err() error { return errors.Join(h.errs...) }
+
+func (h *halt) wait(ctx context.Context) error {
+	select {
+	case <-h.done:
+		return h.err()
+	case <-ctx.Done():
+		return fmt.Errorf("hw: stop: %w", ctx.Err())
+	}
+}
+
+// stopped tells of a stop after the act.
+func (r *Rig) stopped(h *halt) {
+	m := &stopEvent{tree: map[string]any{
+		"source": h.record.Source, "reason": h.record.Reason, "ms": float64(time.Since(h.record.Time).Microseconds()) / 1000,
+	}}
+	if err := h.err(); err != nil {
+		m.tree["error"] = err.Error()
+		r.complain(h.ctx, "hw:stop", err, nil)
+	}
+	r.say(h.ctx, h.record.Source, StopTopic, m)
+	if r.opt.Latch != nil && hardware(&h.record) {
+		time.AfterFunc(0, r.save)
+	}
+}
+
+// stopEvent is the payload of the rig's own stop events, by which it knows them.
+type stopEvent struct {
+	bus.Cell
+	tree map[string]any
+}
+
+func (s *stopEvent) Tree() any { return s.tree }
+
+// heard is the tap on StopTopic.
+func (r *Rig) heard(e bus.Event) {
+	if _, own := e.Value().(*stopEvent); own {
+		return
+	}
+	reason := "event " + StopTopic
+	switch p := e.Payload().(type) {
+	case map[string]any:
+		if s, ok := p["reason"].(string); ok && s != "" {
+			reason = s
+		}
+	case string:
+		if p != "" {
+			reason = p
+		}
+	}
+	r.trip(bus.WithCause(context.Background(), e), e.Source, reason, true)
+}
+
+// Stopped says whether the robot is stopped, by whom and why.
+func (r *Rig) Stopped() (StopRecord, bool) {
+	if s := r.latch.Load(); s != nil {
+		return *s, true
+	}
+	return StopRecord{}, false
+}
+
+// Resume opens the gate after a stop. Nothing moves by it: what was cancelled
+// stays cancelled. An actuator whose Rest failed stays closed until a Rest of
+// it has succeeded. Resume without a stop does nothing.
+func (r *Rig) Resume(ctx context.Context, source string) {
+	s := r.latch.Swap(nil)
+	if s == nil {
+		return
+	}
+	r.say(ctx, source, ResumeTopic, map[string]any{"source": source, "stopped_by": s.Source, "reason": s.Reason})
+	if r.opt.Latch != nil {
+		time.AfterFunc(0, r.save)
+	}
+}
+
+// save writes the latch as it is now; it runs on a goroutine of its own.
+func (r *Rig) save() {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	s := r.latch.Load()
+	if !hardware(s) {
+		s = nil
+	}
+	if err := safely(func() error { return r.opt.Latch.Save(s) }); err != nil {
+		r.complain(context.Background(), "hw:stop", fmt.Errorf("hw: save stop latch: %w", err), nil)
+	}
+}
+
+// recall takes up a stop of an earlier process.
+func (r *Rig) recall() error {
+	if r.opt.Latch == nil {
+		return nil
+	}
+	s, err := r.opt.Latch.Load()
+	if err != nil {
+		s = &StopRecord{Source: "hw:latch", Reason: "the saved stop latch can't be read: " + err.Error(), Time: time.Now().UTC()}
+	}
+	if s != nil {
+		r.latch.Store(s)
+	}
+	return nil
+}
