@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -13,13 +14,15 @@ import (
 // the limit, descriptors beyond those that are open (so no file, no socket, no
 // program), files written, core dumps; and it steps behind the robot's own work
 // in the queue for the processor. RLIMIT_DATA counts what the process can write
-// to, which is what the Go heap is made of; RLIMIT_AS would not let Go start.
+// to, which is what the Go heap is made of; RLIMIT_AS would not let Go start. The
+// process's own part, most of it never touched, is added to the limit.
 func confine(memory uint64) error {
 	// Timers need the poller, and the poller needs descriptors: have it now.
 	ready := make(chan struct{})
 	time.AfterFunc(time.Microsecond, func() { close(ready) })
 	<-ready
 	lowerPriority()
+	memory += dataSize()
 	for _, l := range []struct {
 		what     int
 		name     string
@@ -41,6 +44,22 @@ func confine(memory uint64) error {
 		return errors.New("files can still be opened")
 	}
 	return nil
+}
+
+// dataSize is what the process has mapped to write to so far, in bytes; an
+// assumption where the system does not say.
+func dataSize() uint64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err == nil {
+		for line := range strings.Lines(string(status)) {
+			if rest, ok := strings.CutPrefix(line, "VmData:"); ok {
+				if kb, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64); err == nil {
+					return kb << 10
+				}
+			}
+		}
+	}
+	return 48 << 20
 }
 
 // lowerPriority does it for every thread there is; new ones inherit it. It is

@@ -110,6 +110,9 @@ func New(o Options) *Engine {
 // the caller; they are not changed. The error is an *[Error] with the place,
 // the code and the backtrace; a limit is a *[LimitError] inside it.
 func (e *Engine) Call(ctx context.Context, fn starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple, l Limits) (starlark.Value, error) {
+	if fn == nil {
+		return nil, &Error{Msg: "no such function"}
+	}
 	if ctx.Err() != nil {
 		return nil, e.explain(ctx, fn, nil, &LimitError{Limit: "cancelled", cause: context.Cause(ctx)})
 	}

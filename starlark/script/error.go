@@ -226,7 +226,7 @@ func (e *LimitError) Error() string {
 	case "depth":
 		return fmt.Sprintf("depth limit: calls nested more than %d deep", e.Depth)
 	case "memory":
-		return fmt.Sprintf("memory limit: the heap grew by more than %d MiB", e.Heap>>20)
+		return fmt.Sprintf("memory limit: grew by more than %d MiB", e.Heap>>20)
 	}
 	if e.cause != nil && !errors.Is(e.cause, context.Canceled) {
 		return "cancelled: " + e.cause.Error()

@@ -40,12 +40,14 @@ func HostMain(local starlark.StringDict) int {
 	}
 	runtime.GOMAXPROCS(1)
 	debug.SetMaxStack(int(memory / 4))
-	debug.SetMemoryLimit(int64(memory / 2))
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	debug.SetMemoryLimit(int64(m.Sys - m.HeapReleased + memory/2))
 	if err := confine(memory); err != nil {
 		fmt.Fprintln(os.Stderr, "script-host:", err)
 		return 2
 	}
-	h := newHost(out, local, Options{Limits: l, Heap: memory / 3})
+	h := newHost(out, local, Options{Limits: l, Heap: memory / 2})
 	h.send(newFrame(frameReady))
 	if err := h.serve(in); err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, "script-host:", err)

@@ -23,7 +23,8 @@ type Isolation struct {
 	// Command makes the command of the host, which must end in [HostMain]. Its
 	// standard streams and environment are set here.
 	Command func() *exec.Cmd
-	// Memory is the data segment of the host in bytes; the default is 64 MiB.
+	// Memory is what scripts may use in the host, in bytes, beyond what the
+	// empty process takes; the default is 64 MiB.
 	Memory uint64
 	// Grace is how long after its limit a call may go on before the host is
 	// killed; the default is half a second.

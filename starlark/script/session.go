@@ -102,9 +102,11 @@ func (s *session) finish(status error) error {
 	why := s.ended
 	text := s.stderr.String()
 	var limit *LimitError
+	// A Go program that is refused memory says so or, deep in the runtime,
+	// faults; it has no other reason to.
 	switch {
 	case errors.As(why, &limit):
-	case strings.Contains(text, "out of memory") || strings.Contains(text, "cannot allocate memory") || strings.Contains(text, "stack overflow") || strings.Contains(text, "stack exceeds"):
+	case strings.Contains(text, "out of memory") || strings.Contains(text, "cannot allocate memory") || strings.Contains(text, "stack exceeds") || strings.Contains(text, "SIGSEGV"):
 		why = &LimitError{Limit: "memory", Heap: s.i.o.Memory}
 	case text != "":
 		why = errors.New(strings.TrimSpace(strings.SplitN(text, "\n", 2)[0]))

@@ -1,0 +1,158 @@
+package lib
+
+import (
+	"fmt"
+	"strings"
+
+	"edged/bus"
+	"edged/starlark/value"
+)
+
+// Grants say what a folder's scripts may use beyond computing and their own
+// topics and keys (see [Grants.own]). Every list holds patterns: topic filters
+// for BusPub and BusSub; keys, prefixes ending in * or "*" for BB; names of
+// devices, with a * at the end or alone, for HWRead and HWWrite. The zero value
+// grants nothing; All grants everything.
+//
+// In edged.toml they are the table allow:
+//
+//	[allow]
+//	bus.pub = ["home/#"]
+//	bb = ["goto", "room/*"]
+//	hw.write = ["base"]
+type Grants struct {
+	BusPub, BusSub  []string
+	BB              []string
+	HWRead, HWWrite []string
+	LLM, HTTP, Exec []string
+	All             bool
+}
+
+// lists gives the patterns of a capability by its name in edged.toml.
+func (g *Grants) list(name string) []string {
+	switch name {
+	case "bus.pub":
+		return g.BusPub
+	case "bus.sub":
+		return g.BusSub
+	case "bb":
+		return g.BB
+	case "hw.read":
+		return g.HWRead
+	case "hw.write":
+		return g.HWWrite
+	}
+	return nil
+}
+
+// own reports whether something belongs to the folder itself: the topics
+// <folder>/… and the keys <folder>/… and <folder>.… need no grant. What a
+// script merely says it owns does not count: it could say anything.
+func own(folder, capability, what string) bool {
+	switch capability {
+	case "bus.pub", "bus.sub":
+		return covers(folder+"/#", what)
+	case "bb":
+		return strings.HasPrefix(what, folder+"/") || strings.HasPrefix(what, folder+".")
+	}
+	return false
+}
+
+// may returns the error for a call that its folder was not granted: it names
+// the line to add. what is a topic, a filter, a key, a pattern of keys, or a
+// device.
+func (b *Behaviour) may(c *value.Call, capability, what string) error {
+	if b.grants.All || own(b.folder, capability, what) {
+		return nil
+	}
+	for _, g := range b.grants.list(capability) {
+		topic := strings.HasPrefix(capability, "bus.")
+		if topic && covers(g, what) || !topic && coversName(g, what) {
+			return nil
+		}
+	}
+	if r := runOf(c.Context()); r != nil && r.trusted {
+		return nil
+	}
+	return &value.Error{
+		Msg:  fmt.Sprintf("%s is not allowed to use %s %q", b.folder, capability, what),
+		Hint: fmt.Sprintf("add to edged.toml, under [allow]: %s = [%q]", capability, what),
+	}
+}
+
+// covers reports whether every topic that matches filter f matches g too.
+func covers(g, f string) bool {
+	switch {
+	case g == "*" || g == f:
+		return true
+	case f == "*" || strings.HasPrefix(f, "$") && !strings.HasPrefix(g, "$"):
+		return false
+	}
+	gs, fs := strings.Split(g, "/"), strings.Split(f, "/")
+	for i, x := range gs {
+		switch {
+		case x == "#":
+			return true
+		case i >= len(fs), fs[i] == "#":
+			return false
+		case x != "+" && x != fs[i]:
+			return false
+		}
+	}
+	return len(gs) == len(fs)
+}
+
+// coversName is covers for keys and devices: a name, a prefix and a star, or a
+// star.
+func coversName(g, f string) bool {
+	if prefix, ok := strings.CutSuffix(g, "*"); ok {
+		return strings.HasPrefix(f, prefix)
+	}
+	return g == f
+}
+
+// mayHear is may for a subscription. The events of the board and of devices are
+// granted by reading them, too.
+func (b *Behaviour) mayHear(c *value.Call, filter string) error {
+	if err := bus.ValidFilter(filter); err != nil {
+		return err
+	}
+	if key, ok := strings.CutPrefix(filter, "board/"); ok && !strings.ContainsAny(key, "+#") && b.may(c, "bb", key) == nil {
+		return nil
+	}
+	if key, ok := strings.CutPrefix(filter, "request/"); ok && !strings.ContainsAny(key, "+#") && b.may(c, "bb", key) == nil {
+		return nil
+	}
+	if device, ok := strings.CutPrefix(filter, "hw/"); ok {
+		name, _, _ := strings.Cut(device, "/")
+		if name == "#" || name == "+" {
+			name = "*"
+		}
+		if b.may(c, "hw.read", name) == nil {
+			return nil
+		}
+	}
+	return b.may(c, "bus.sub", filter)
+}
+
+// mayPublish is may for a topic. What the runtime itself says there cannot be
+// forged.
+func (b *Behaviour) mayPublish(c *value.Call, topic string) error {
+	first, _, _ := strings.Cut(topic, "/")
+	instead := ""
+	switch first {
+	case "board":
+		instead = "set the key with bb.set"
+	case "request":
+		instead = "ask with bb.post_request"
+	case "message":
+		instead = "write with bus.send_message"
+	}
+	if instead != "" {
+		return &value.Error{Arg: "topic", Msg: fmt.Sprintf("topic %q is the runtime's own", topic), Hint: instead}
+	}
+	if err := bus.ValidTopic(topic); err != nil {
+		return err
+	}
+	return b.may(c, "bus.pub", topic)
+}

@@ -1,0 +1,71 @@
+// Package lib is what scripts can say: the modules and builtins of a robot's
+// folder, one file per module, and the behaviour that a loaded folder is.
+//
+// Its one rule: a script never touches the runtime but through a row of a
+// table here. The row checks the arguments, asks whether the folder may do it,
+// and is the manual; what it does is a call of one of the rooms below.
+//
+//	h := &lib.Host{Name: "guard", Bus: b, Board: board, Rig: rig, Log: log}
+//	guard, err := lib.Load(ctx, h, folder, lib.Options{}) // runs the top level, moves nothing
+//	if err != nil { … }                                   // file:line:col, the code, what to write instead
+//	err = guard.Start(ctx)                                // handlers hear from here on
+//	…
+//	err = lib.Swap(ctx, guard, edited)                    // no event lost, none heard twice
+//
+// Whatever a script hands over (handlers, triggers, tasks, payloads) is frozen
+// or copied, so handlers run in parallel without locks. Goroutines are those
+// of bus, background and time.AfterFunc; none is started here.
+package lib
+
+import (
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"go.starlark.net/starlark"
+
+	"edged/background"
+	"edged/blackboard"
+	"edged/bus"
+	"edged/starlark/script"
+	"edged/starlark/value"
+)
+
+// A Host is the robot that scripts run on. Bus and Board are needed; what else
+// is missing makes the builtins that want it fail with an error that says so.
+// It must not be changed while a behaviour of it runs.
+type Host struct {
+	Name  string // the robot's name, robot.name
+	Bus   *bus.Bus
+	Board *blackboard.Board
+	Log   *slog.Logger // what scripts log; nil drops it
+	Print io.Writer    // what scripts print; nil sends it to the log
+
+	Env    func(name string) (string, bool)  // per-device values; nil knows none
+	Secret func(name string) (string, error) // nil knows none
+	Data   *os.Root                          // the robot's own data folder, for store
+
+	Library fs.FS         // the files behind @edged//
+	Limits  script.Limits // of one call; zero fields are the defaults of package script
+
+	// GaveUp is told when a behaviour's supervision tree gave up; nil lets the
+	// rest of the robot go on.
+	GaveUp func(*background.GaveUpError)
+}
+
+// row is one builtin: its table, and what it does for a behaviour.
+type row struct {
+	value.Func
+	do func(b *Behaviour, c *value.Call) (starlark.Value, error)
+}
+
+// bind makes the rows builtins of one behaviour.
+func (b *Behaviour) bind(rows []row) []value.Func {
+	out := make([]value.Func, len(rows))
+	for i, r := range rows {
+		out[i] = r.Func
+		out[i].Do = func(c *value.Call) (starlark.Value, error) { return r.do(b, c) }
+	}
+	return out
+}

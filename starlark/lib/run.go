@@ -1,0 +1,185 @@
+package lib
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.starlark.net/starlark"
+
+	"edged/bus"
+	"edged/starlark/script"
+)
+
+// Errors that end runs from outside; they are not failures of the script.
+var (
+	errReplaced = errors.New("a newer event came")
+	errStopped  = errors.New("the behaviour was stopped")
+)
+
+// run is one run of script code: a handler, a timer, an agent, a volunteer, a
+// test. It is the context of everything the code does, so a builtin finds the
+// run it is called in by its context.
+type run struct {
+	context.Context                 // names the cause
+	life            context.Context // ends the run; nil if Context does
+	b               *Behaviour
+	name            string // of the agent or the handler
+	source          string // who publishes, "script:main.star", "agent:scout"
+	event           *bus.Event
+	task            any  // a JSON tree
+	trusted         bool // a test or the operator's own line: everything is granted
+	durable         *durableRun
+
+	state *starlark.Dict // ctx.state, made when asked for; of the run's goroutine
+}
+
+type runKey struct{}
+
+// runOf gives the innermost run of a context, nil outside of one.
+func runOf(ctx context.Context) *run {
+	r, _ := ctx.Value(runKey{}).(*run)
+	return r
+}
+
+// Done implements context.Context.
+func (r *run) Done() <-chan struct{} {
+	if r.life != nil {
+		return r.life.Done()
+	}
+	return r.Context.Done()
+}
+
+// Err implements context.Context.
+func (r *run) Err() error {
+	if r.life != nil {
+		return r.life.Err()
+	}
+	return r.Context.Err()
+}
+
+// Deadline implements context.Context.
+func (r *run) Deadline() (time.Time, bool) {
+	if r.life != nil {
+		return r.life.Deadline()
+	}
+	return r.Context.Deadline()
+}
+
+// AfterFunc lets contexts below a run end with it without a goroutine of
+// their own; see context.AfterFunc.
+func (r *run) AfterFunc(f func()) func() bool {
+	if r.life != nil {
+		return context.AfterFunc(r.life, f)
+	}
+	return context.AfterFunc(r.Context, f)
+}
+
+// Value implements context.Context: first the cause's, then the life's.
+func (r *run) Value(key any) any {
+	if _, mine := key.(runKey); mine {
+		return r
+	}
+	if v := r.Context.Value(key); v != nil || r.life == nil {
+		return v
+	}
+	return r.life.Value(key)
+}
+
+// runs counts what is running, so that a stop can wait for it.
+type runs struct {
+	mu     sync.Mutex // guards the rest
+	n      int
+	closed bool
+	idle   chan struct{} // made when closed, closed when n is 0
+}
+
+// enter counts one run in; false if the behaviour takes no more.
+func (r *runs) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.n++
+	return true
+}
+
+func (r *runs) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n--; r.n == 0 && r.closed {
+		close(r.idle)
+	}
+}
+
+// close lets no run in any more and gives a channel that is closed when none
+// is left.
+func (r *runs) close() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.closed = true
+		r.idle = make(chan struct{})
+		if r.n == 0 {
+			close(r.idle)
+		}
+	}
+	return r.idle
+}
+
+func (r *runs) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.n
+}
+
+// The limits of what runs inline, before a queue: predicates and triggers.
+var inline = script.Limits{Time: 50 * time.Millisecond, Steps: 200_000}
+
+// do makes one run of a callback. offered are the values the callback may
+// take, see newCallback.
+func (b *Behaviour) do(r *run, cb *callback, offered ...starlark.Value) (starlark.Value, error) {
+	args, kwargs := cb.args(r, offered)
+	v, err := b.engine.Call(r, cb.fn, args, kwargs, script.Limits{})
+	if err != nil && r.Err() != nil && endedOnPurpose(r) {
+		return nil, context.Cause(r)
+	}
+	return v, err
+}
+
+func endedOnPurpose(ctx context.Context) bool {
+	switch context.Cause(ctx) {
+	case errReplaced, errStopped:
+		return true
+	}
+	return false
+}
+
+// ask calls a callback inline, with small limits.
+func (b *Behaviour) ask(r *run, cb *callback, offered ...starlark.Value) (starlark.Value, error) {
+	args, kwargs := cb.args(r, offered)
+	return b.engine.Call(r, cb.fn, args, kwargs, inline)
+}
+
+// spawn runs f on a goroutine of its own and counts it; false if the behaviour
+// takes no more.
+func (b *Behaviour) spawn(f func()) bool {
+	if !b.runs.enter() {
+		return false
+	}
+	time.AfterFunc(0, func() {
+		defer b.runs.leave()
+		f()
+	})
+	return true
+}
+
+// report says that something failed which nobody waits for.
+func (b *Behaviour) report(ctx context.Context, source string, err error, about bus.Event) {
+	if err == nil || errors.Is(err, errReplaced) || errors.Is(err, errStopped) {
+		return
+	}
+	b.host.Bus.Report(ctx, source, err, about)
+}
