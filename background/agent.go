@@ -76,6 +76,8 @@ type Agent struct {
 	o    AgentOptions
 	name string
 	tree *Supervisor
+	// watch is AgentOptions.Watch as it is written in topics.
+	watch []string
 
 	mu      sync.Mutex // guards everything below
 	at      *run       // the incarnation, nil while down
@@ -130,6 +132,9 @@ func NewAgent(o AgentOptions) (*Agent, error) {
 		o.MaxBackoff = 30 * time.Second
 	}
 	a := &Agent{o: o, name: o.Name, queue: queue{limit: o.MaxQueue, overflow: o.Overflow}}
+	for _, w := range o.Watch {
+		a.watch = append(a.watch, boardLevel(w))
+	}
 	alone := a.Child()
 	alone.DependsOn = nil
 	alone.Significant = o.Restart != Permanent
@@ -305,5 +310,11 @@ func watchFilter(pattern string) string {
 	if strings.HasSuffix(pattern, "*") {
 		return "board/#"
 	}
-	return "board/" + pattern
+	return "board/" + boardLevel(pattern)
+}
+
+// boardLevel writes a key as the blackboard does in its topics: what MQTT does
+// not allow in a name is written as in a URL.
+func boardLevel(key string) string {
+	return strings.NewReplacer("%", "%25", "+", "%2B", "#", "%23", "\x00", "%00").Replace(key)
 }

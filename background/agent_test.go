@@ -511,12 +511,11 @@ func TestOwnEventsDoNotTrigger(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	inRobot(t, bg.AgentOptions{Watch: []string{"plan.*", "mode"}, SubscribeTo: []string{"board/extra", "in/#"}}, func(r *robot) {
-		for _, k := range []string{"plan.a", "plans", "mode", "modes", "extra", "plan.b"} {
+	inRobot(t, bg.AgentOptions{Watch: []string{"plan.*", "mode", "a+b", "50%*"}, SubscribeTo: []string{"board/extra", "in/#"}}, func(r *robot) {
+		for _, k := range []string{"plan.a", "plans", "mode", "modes", "extra", "plan.b", "a%2Bb", "50%25 off", "50"} {
 			r.publish("board/"+k, k)
 		}
-		synctest.Wait()
-		r.want("plan.a mode extra plan.b")
+		r.want("plan.a mode extra plan.b a%2Bb 50%25 off")
 	})
 }
 
@@ -597,7 +596,7 @@ func TestAgentOptionsAreChecked(t *testing.T) {
 		"needs an agent":   {Bus: b},
 		"nothing can wake": {Bus: b, Agent: a},
 		"filter":           {Bus: b, Agent: a, SubscribeTo: []string{"a/#/b"}},
-		"watch":            {Bus: b, Agent: a, Watch: []string{"a+b"}},
+		"watch":            {Bus: b, Agent: a, Watch: []string{""}},
 		"name":             {Bus: b, Agent: agent.Func("a/#", nil), SubscribeTo: []string{"x"}},
 	} {
 		if _, err := bg.NewAgent(o); err == nil || !strings.Contains(err.Error(), want) {

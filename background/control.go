@@ -127,11 +127,7 @@ func (s *Supervisor) begin(r *run) error {
 	return err
 }
 
-func (s *Supervisor) halt() {
-	if l := s.current(); l != nil {
-		s.quit(l)
-	}
-}
+func (s *Supervisor) halt() { s.Quit() }
 
 // over reports whether the tree is down. Only the control goroutine may ask
 // without holding mu.

@@ -77,7 +77,7 @@ func (a *Agent) wants(topic string) bool {
 	if !ok || len(a.o.Watch) == 0 {
 		return true
 	}
-	for _, w := range a.o.Watch {
+	for _, w := range a.watch {
 		if prefix, more := strings.CutSuffix(w, "*"); key == w || more && strings.HasPrefix(key, prefix) {
 			return true
 		}

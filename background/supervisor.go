@@ -173,6 +173,13 @@ func (s *Supervisor) Stop(ctx context.Context) error {
 	}
 }
 
+// Quit tells the tree to stop and doesn't wait for it.
+func (s *Supervisor) Quit() {
+	if l := s.current(); l != nil {
+		s.quit(l)
+	}
+}
+
 // Add takes in a child and, if the supervisor runs, starts it. A child that
 // can't be started is not taken in.
 func (s *Supervisor) Add(ctx context.Context, c Child) error {
