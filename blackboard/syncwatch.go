@@ -12,8 +12,8 @@ import (
 // Sync watches run on the goroutine of whoever sets. Each watch has one turn:
 // who holds it calls the handler, for its own change and for those that others
 // queued meanwhile, in the order of the commits; the others wait until theirs
-// is done. A handler that sets a key it watches itself only queues: the round
-// it is part of goes on with it.
+// is done. A handler that sets a key whose watch is taken, by itself say, only
+// queues: who has the turn goes on with it.
 
 // syncWait is how long a setter waits for another one to finish a handler.
 const syncWait = 2 * time.Second
@@ -38,7 +38,7 @@ type told struct {
 	r *Request
 }
 
-// toldCtx names the event as the cause and the watch as the place of the work.
+// toldCtx names the event as the cause, and marks work inside a handler.
 type toldCtx struct {
 	context.Context
 	w  *Watch
@@ -52,20 +52,6 @@ func (c *toldCtx) Value(key any) any {
 		return c
 	}
 	return bus.WithCause(c.Context, c.ev).Value(key)
-}
-
-// inside reports whether ctx belongs to a handler of w, directly or further up.
-func inside(ctx context.Context, w *Watch) bool {
-	for {
-		c, _ := ctx.Value(syncKey{}).(*toldCtx)
-		if c == nil {
-			return false
-		}
-		if c.w == w {
-			return true
-		}
-		ctx = c.Context
-	}
 }
 
 // telling is how one change or request gets to the sync watches.
@@ -153,8 +139,8 @@ func (w *Watch) await(ctx context.Context, at uint64) {
 			continue
 		}
 		if patience == nil {
-			if inside(ctx, w) {
-				return
+			if ctx.Value(syncKey{}) != nil {
+				return // in a handler: waiting for another one could go in a circle
 			}
 			patience = time.NewTimer(syncWait)
 			defer patience.Stop()

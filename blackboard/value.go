@@ -108,11 +108,16 @@ func checkKey(op, key string) error {
 		return fmt.Errorf("blackboard: %s: %w: %d bytes, at most %d are allowed", op, ErrKey, len(key), maxKey)
 	case !utf8.ValidString(key):
 		return fmt.Errorf("blackboard: %s: %w %q: it is not UTF-8", op, ErrKey, key)
+	case len(key) > maxTopic/3 && len(topic(requestRoom, key)) > maxTopic:
+		return fmt.Errorf("blackboard: %s: %w: too many of the characters + # %% in it", op, ErrKey)
 	}
 	return nil
 }
 
-const maxKey = 512
+const (
+	maxKey   = 512
+	maxTopic = 1024 // of the bus
+)
 
 // topic makes the topic name of a key. What MQTT does not allow in a name is
 // written as in a URL: + # NUL and the percent sign itself.
