@@ -42,6 +42,16 @@ type Describer interface {
 	Describe() any
 }
 
+// State is what the supervisor itself is doing.
+func (s *Supervisor) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life == nil {
+		return Stopped
+	}
+	return s.life.state
+}
+
 // Status is the tree below the supervisor, in start order.
 func (s *Supervisor) Status() Status {
 	s.mu.Lock()
@@ -143,3 +153,6 @@ func (a *Agent) detail() AgentDetail {
 		Runs: a.log.runs, LastRun: a.log.last,
 	}
 }
+
+// Alive reports whether something in this state runs or will by itself.
+func (s State) Alive() bool { return s != Stopped && s != Failed }

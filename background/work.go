@@ -116,17 +116,10 @@ func Perform(ctx context.Context, b *bus.Bus, ag agent.Agent, t agent.Task) (age
 	return res, said
 }
 
-// orderly reports whether an error is an outcome that an agent has put a name to.
+// orderly reports whether an error is an outcome that package agent has a name
+// for; an ended context is one.
 func orderly(err error) bool {
-	for _, o := range []error{
-		agent.ErrFailed, agent.ErrTimeout, agent.ErrCancelled, agent.ErrBlocked,
-		agent.ErrRejected, agent.ErrDeadlock, agent.ErrEscalated,
-	} {
-		if errors.Is(err, o) {
-			return true
-		}
-	}
-	return false
+	return agent.StatusOf(err) != agent.Failed || errors.Is(err, agent.ErrFailed)
 }
 
 // after settles what becomes of a task that has been run.
