@@ -222,10 +222,13 @@ func (b *Board) writeOut(t *batch) error {
 		}
 		return b.clearTrouble()
 	}
-	if trouble != nil { // nothing but this shows that there is room again
+	if trouble != nil && len(puts) == 0 { // shows whether there is room again
 		puts = append(puts, put{bucketProbe, "probe", sealBytesRecord([]byte("probe"), make([]byte, pageSize))})
 	}
 	n, err := s.commit(puts, false)
+	if errors.Is(err, ErrFull) && len(puts) > 1 && !slices.ContainsFunc(puts, func(p put) bool { return p.value != nil }) {
+		n, err = s.remove(puts)
+	}
 	var e *StoreError
 	switch {
 	case err == nil:

@@ -242,6 +242,19 @@ func (s *store) commit(puts []put, anew bool) (written int64, err error) {
 	return after.TxStats.GetPageAlloc() - before.TxStats.GetPageAlloc() + pageSize, nil
 }
 
+// remove commits removals one by one. A commit needs new pages before it frees
+// old ones; on a full disk a small one may find them where a large one does not.
+func (s *store) remove(puts []put) (written int64, err error) {
+	for i := range puts {
+		n, err := s.commit(puts[i:i+1], false)
+		if err != nil {
+			return written, err
+		}
+		written += n
+	}
+	return written, nil
+}
+
 func empty(tx *bbolt.Tx) error {
 	var names [][]byte
 	err := tx.ForEach(func(name []byte, _ *bbolt.Bucket) error {

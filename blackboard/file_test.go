@@ -1,0 +1,562 @@
+package blackboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edged/bus"
+)
+
+// events collects what the board says about itself.
+type events struct {
+	mu  sync.Mutex
+	got []bus.Event
+}
+
+func listen(t testing.TB, hub *bus.Bus) *events {
+	t.Helper()
+	ev := &events{}
+	_, err := hub.Tap("edged/blackboard/#", func(e bus.Event) {
+		ev.mu.Lock()
+		ev.got = append(ev.got, e)
+		ev.mu.Unlock()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
+func (ev *events) topics() string {
+	ev.mu.Lock()
+	defer ev.mu.Unlock()
+	var s []string
+	for _, e := range ev.got {
+		s = append(s, strings.TrimPrefix(e.Topic, "edged/blackboard/"))
+	}
+	return strings.Join(s, " ")
+}
+
+func (ev *events) last() map[string]any {
+	ev.mu.Lock()
+	defer ev.mu.Unlock()
+	return ev.got[len(ev.got)-1].Payload().(map[string]any)
+}
+
+func TestPermissions(t *testing.T) {
+	o := file(t)
+	d := open(t, o)
+	set(t, d, "k", 1, SetOptions{Mode: Sync})
+	d.takeSnapshot()
+	if err := d.Backup(ctx, o.Path+".backup"); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]fs.FileMode{
+		filepath.Dir(o.Path): 0o700 | fs.ModeDir, o.Path: 0o600, o.Path + ".snapshot-1": 0o600, o.Path + ".backup": 0o600,
+	} {
+		fi, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fi.Mode() != mode {
+			t.Errorf("%s: %v, want %v", name, fi.Mode(), mode)
+		}
+	}
+}
+
+func TestSecondOpener(t *testing.T) {
+	o := file(t)
+	o.LockTimeout = 10 * time.Millisecond
+	open(t, o)
+	hub := bus.New(bus.Options{})
+	defer hub.Close(ctx)
+	_, err := Open(hub, o)
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), o.Path) || !strings.Contains(err.Error(), "stop the other") {
+		t.Errorf("got %v, want an error that names the file and the remedy", err)
+	}
+}
+
+// disk is a file opener whose faults can be switched.
+type disk struct {
+	mu   sync.Mutex
+	fail error // of opening for writing
+	mute bool  // opened for reading only: every write is an error
+}
+
+func (d *disk) open(name string, flag int, perm fs.FileMode) (*os.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fail != nil && flag&os.O_RDWR != 0 {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: d.fail}
+	}
+	if d.mute {
+		flag &^= os.O_RDWR
+	}
+	return os.OpenFile(name, flag, perm)
+}
+
+func (d *disk) set(fail error, mute bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fail, d.mute = fail, mute
+}
+
+func TestReadOnlyMedium(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := file(t)
+		hub := bus.New(bus.Options{})
+		ev := listen(t, hub)
+		d, err := Open(hub, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set(t, d, "old", 1)
+		_ = d.Close()
+
+		var faults disk
+		faults.set(syscall.EROFS, false)
+		o.OpenFile = faults.open
+		d, err = Open(hub, o)
+		if err != nil {
+			t.Fatal("a read-only medium is no reason not to start:", err)
+		}
+		want(t, d, "old", int64(1))
+		for _, m := range []Mode{Group, Sync} {
+			_, err := d.Set(ctx, "test", "k", 1, SetOptions{Mode: m})
+			var se *StoreError
+			if !errors.Is(err, ErrReadOnly) || !errors.As(err, &se) || se.Path != o.Path || se.Remedy == "" || !errors.Is(err, syscall.EROFS) {
+				t.Errorf("set %v: got %v", m, err)
+			}
+		}
+		wantAbsent(t, d, "k")
+		set(t, d, "m", 1, SetOptions{Mode: Memory})
+		want(t, d, "m", int64(1))
+		if s := d.Status(); s.Mode != "readonly" || !strings.Contains(s.Trouble, o.Path) || ev.topics() != "readonly" {
+			t.Errorf("status %+v, events %q", s, ev.topics())
+		}
+		faults.set(nil, false)
+		time.Sleep(2 * maxPause)
+		synctest.Wait()
+		set(t, d, "k", 2, SetOptions{Mode: Sync})
+		if s := d.Status(); s.Mode != "ok" || ev.topics() != "readonly recovered" {
+			t.Errorf("status %+v, events %q", s, ev.topics())
+		}
+		want(t, reopen(t, d), "old", int64(1))
+		_ = d.Close()
+		_ = hub.Close(ctx)
+	})
+}
+
+// Any other error of a commit: the handle is closed, the file opened again and
+// checked, and the commit repeated; if that fails too, it is read-only until
+// a later try works. Nothing acknowledged is lost, nothing refused is kept.
+func TestCommitError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := file(t)
+		var faults disk
+		o.OpenFile = faults.open
+		hub := bus.New(bus.Options{})
+		ev := listen(t, hub)
+		d, err := Open(hub, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set(t, d, "acked", 1, SetOptions{Mode: Sync})
+		spoil(d)
+		set(t, d, "acked2", 1, SetOptions{Mode: Sync}) // healed behind the scenes
+		if ev.topics() != "recovered" || d.Status().Failed != 1 {
+			t.Errorf("events %q, status %+v", ev.topics(), d.Status())
+		}
+		set(t, d, "group", 1)
+		spoil(d)
+		faults.set(nil, true)
+		if _, err := d.Set(ctx, "test", "refused", 1, SetOptions{Mode: Sync}); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("got %v", err)
+		}
+		wantAbsent(t, d, "refused")
+		want(t, d, "group", int64(1))
+		if _, err := d.Set(ctx, "test", "group", 2, SetOptions{}); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("group set in trouble: %v", err)
+		}
+		if s := d.Status(); s.Mode != "readonly" || s.Dirty != 1 {
+			t.Errorf("status %+v", s)
+		}
+		time.Sleep(time.Minute)
+		faults.set(nil, false)
+		time.Sleep(2 * maxPause)
+		synctest.Wait()
+		if s := d.Status(); s.Mode != "ok" || s.Dirty != 0 {
+			t.Errorf("status %+v, events %q", s, ev.topics())
+		}
+		r := reopen(t, d)
+		want(t, r, "acked", int64(1))
+		want(t, r, "acked2", int64(1))
+		want(t, r, "group", int64(1))
+		wantAbsent(t, r, "refused")
+		_ = d.Close()
+		_ = hub.Close(ctx)
+	})
+}
+
+// spoil makes the next write of the board's file fail: its descriptor is
+// replaced by one that can't write. The lock goes with the old one.
+func spoil(d *Board) {
+	d.commits.running.Lock()
+	defer d.commits.running.Unlock()
+	null, err := os.Open(d.opt.Path)
+	if err != nil {
+		panic(err)
+	}
+	defer null.Close()
+	if err := syscall.Dup3(int(null.Fd()), int(d.store.file.Fd()), 0); err != nil {
+		panic(err)
+	}
+}
+
+func TestMaxSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := file(t)
+		o.MaxSize = 256 << 10
+		hub := bus.New(bus.Options{})
+		ev := listen(t, hub)
+		d, err := Open(hub, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fillUp(t, d, ev)
+		_ = d.Close()
+		_ = hub.Close(ctx)
+	})
+}
+
+// fillUp fills a small disk and empties it again.
+func fillUp(t *testing.T, d *Board, ev *events) {
+	t.Helper()
+	big := strings.Repeat("x", 1<<10)
+	var acked []string
+	var err error
+	for i := range 2000 {
+		k := fmt.Sprint("big", i)
+		if _, err = d.Set(ctx, "test", k, big, SetOptions{Mode: Sync}); err != nil {
+			wantAbsent(t, d, k)
+			break
+		}
+		acked = append(acked, k)
+	}
+	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), d.opt.Path) {
+		t.Fatalf("after %d sets: got %v, want ErrFull with the file's name", len(acked), err)
+	}
+	if s := d.Status(); s.Mode != "full" || ev.topics() != "full" || ev.last()["remedy"] == "" {
+		t.Errorf("status %+v, events %q", s, ev.topics())
+	}
+	if _, err := d.Set(ctx, "test", "g", big, SetOptions{}); !errors.Is(err, ErrFull) {
+		t.Errorf("group set on a full disk: %v", err)
+	}
+	set(t, d, "m", 1, SetOptions{Mode: Memory})
+	for i, k := range acked {
+		if i%2 == 0 {
+			continue
+		}
+		if _, err := d.Delete(ctx, "test", k); err != nil {
+			t.Fatalf("delete on a full disk: %v", err)
+		}
+	}
+	time.Sleep(2 * maxPause)
+	synctest.Wait()
+	if s := d.Status(); s.Mode != "ok" || !strings.HasPrefix(ev.topics(), "full recovered") {
+		t.Errorf("status %+v, events %q", s, ev.topics())
+	}
+	set(t, d, "after", 1, SetOptions{Mode: Sync})
+	r := reopen(t, d)
+	want(t, r, "after", int64(1))
+	for i, k := range acked {
+		if r.Has(k) != (i%2 == 0) {
+			t.Errorf("%s: in the file %v", k, r.Has(k))
+		}
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("edged-test", dir, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
+		t.Skip("SKIPPED, needs root for a tmpfs of 1 MiB: ", err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	synctest.Test(t, func(t *testing.T) {
+		hub := bus.New(bus.Options{})
+		ev := listen(t, hub)
+		d, err := Open(hub, Options{Path: filepath.Join(dir, "b.db")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fillUp(t, d, ev)
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = hub.Close(ctx)
+	})
+}
+
+// A disk that is full from the beginning, and has room later.
+func TestFullDiskAtStart(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("edged-test", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
+		t.Skip("SKIPPED, needs root for a tmpfs of 64 KiB: ", err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	ballast := filepath.Join(dir, "ballast")
+	_ = os.WriteFile(ballast, make([]byte, 64<<10), 0o600)
+	synctest.Test(t, func(t *testing.T) {
+		hub := bus.New(bus.Options{})
+		ev := listen(t, hub)
+		d, err := Open(hub, Options{Path: filepath.Join(dir, "b.db")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Set(ctx, "test", "k", 1, SetOptions{}); !errors.Is(err, ErrFull) {
+			t.Errorf("got %v", err)
+		}
+		set(t, d, "m", 1, SetOptions{Mode: Memory})
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * maxPause)
+		synctest.Wait()
+		set(t, d, "k", 1, SetOptions{Mode: Sync})
+		if ev.topics() != "full recovered" {
+			t.Errorf("events %q", ev.topics())
+		}
+		_ = d.Close()
+		_ = hub.Close(ctx)
+	})
+}
+
+func TestSnapshotsRoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := file(t)
+		d := open(t, o)
+		set(t, d, "n", 0)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		for i := 1; i <= 4; i++ {
+			set(t, d, "n", i)
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+		}
+		for i, name := range snapshots(o.Path) {
+			s := open(t, Options{Path: copyOf(t, name)})
+			want(t, s, "n", int64(4-i))
+		}
+		n := d.Status().Snapshots
+		time.Sleep(24 * time.Hour)
+		if m := d.Status().Snapshots; m != n || n != 5 {
+			t.Errorf("%d snapshots, then %d though nothing changed; want 5", n, m)
+		}
+	})
+}
+
+func copyOf(t testing.TB, name string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy.db")
+	if err := copyFile(name, to); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func TestBackupRestore(t *testing.T) {
+	o := file(t)
+	hub := bus.New(bus.Options{})
+	defer hub.Close(ctx)
+	d, err := Open(hub, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, d, "k", "before")
+	save := filepath.Join(t.TempDir(), "save.db")
+	if err := d.Backup(ctx, save); err != nil {
+		t.Fatal(err)
+	}
+	set(t, d, "k", "after")
+	if err := Restore(save, o.Path); !errors.Is(err, ErrLocked) {
+		t.Errorf("restore over an open file: %v", err)
+	}
+	_ = d.Close()
+	bad := filepath.Join(t.TempDir(), "bad.db")
+	_ = os.WriteFile(bad, make([]byte, 20000), 0o600)
+	if err := Restore(bad, o.Path); err == nil {
+		t.Error("a damaged backup was taken")
+	}
+	if err := Restore(save, o.Path); err != nil {
+		t.Fatal(err)
+	}
+	d, err = Open(hub, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, d, "k", "before")
+	_ = d.Close()
+	kept, _ := filepath.Glob(o.Path + ".replaced-*")
+	if len(kept) != 1 {
+		t.Errorf("the replaced file is kept as %v", kept)
+	}
+	if err := memory(t).Backup(ctx, save); err == nil {
+		t.Error("backup of a board in memory")
+	}
+}
+
+func TestJournal(t *testing.T) {
+	o := file(t)
+	hub := bus.New(bus.Options{})
+	defer hub.Close(ctx)
+	d, err := Open(hub, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := d.Journal("outbox", JournalOptions{Limit: 5, Bytes: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if id, err := j.Append(fmt.Append(nil, "rec", i)); err != nil || id != uint64(i+1) {
+			t.Fatal(id, err)
+		}
+	}
+	if _, err := j.Append([]byte("x")); !errors.Is(err, ErrLimit) {
+		t.Errorf("sixth: %v", err)
+	}
+	if err := j.Remove(2, 4, 99); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Append(make([]byte, 100)); !errors.Is(err, ErrLimit) {
+		t.Errorf("too many bytes: %v", err)
+	}
+	if ids, err := j.AppendAll([]byte("a"), []byte("b")); err != nil || !slices.Equal(ids, []uint64{6, 7}) {
+		t.Errorf("append all: %v %v", ids, err)
+	}
+	check := func(j *Journal) {
+		t.Helper()
+		var got []string
+		for id, rec := range j.All() {
+			got = append(got, fmt.Sprint(id, string(rec)))
+		}
+		if s := strings.Join(got, " "); s != "1rec0 3rec2 5rec4 6a 7b" || j.Len() != 5 || j.Bytes() != 14 {
+			t.Errorf("journal %q, %d records, %d bytes", s, j.Len(), j.Bytes())
+		}
+	}
+	check(j)
+	j, _ = reopen(t, d).Journal("outbox", JournalOptions{})
+	check(j)
+	_ = d.Close()
+	if d, err = Open(hub, o); err != nil {
+		t.Fatal(err)
+	}
+	j, _ = d.Journal("outbox", JournalOptions{Mode: Group})
+	check(j)
+	if id, err := j.Append([]byte("c")); id != 8 || err != nil {
+		t.Errorf("after reopening: %d %v", id, err)
+	}
+	_ = d.Close()
+}
+
+func TestJournalWritersShareCommits(t *testing.T) {
+	d := open(t, file(t))
+	j, _ := d.Journal("outbox", JournalOptions{})
+	var wg sync.WaitGroup
+	var last atomic.Uint64
+	for range 16 {
+		wg.Go(func() {
+			for range 20 {
+				id, err := j.Append([]byte("x"))
+				if err != nil {
+					t.Error(err)
+				}
+				last.Store(max(last.Load(), id))
+			}
+		})
+	}
+	wg.Wait()
+	if s := d.Status(); j.Len() != 320 || s.Commits >= 320 {
+		t.Errorf("%d records, %d commits", j.Len(), s.Commits)
+	}
+}
+
+func TestRecords(t *testing.T) {
+	for _, o := range []Options{{}, file(t)} {
+		hub := bus.New(bus.Options{})
+		d, err := Open(hub, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := d.Records("latch")
+		for _, put := range []struct {
+			name string
+			v    []byte
+			sync bool
+		}{{"b", []byte("1"), true}, {"a", []byte{}, false}, {"c", []byte("x"), false}, {"b", []byte("2"), false}} {
+			if err := r.Put(ctx, put.name, put.v, put.sync); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Delete(ctx, "c"); err != nil {
+			t.Fatal(err)
+		}
+		if o.Path != "" {
+			_ = d.Close()
+			if d, err = Open(hub, o); err != nil {
+				t.Fatal(err)
+			}
+			r = d.Records("latch")
+		}
+		var got []string
+		for name, v := range r.All() {
+			got = append(got, name+"="+string(v))
+		}
+		if s := strings.Join(got, " "); s != "a= b=2" {
+			t.Errorf("records %q", s)
+		}
+		if v, ok := r.Get("b"); !ok || string(v) != "2" {
+			t.Errorf("b: %q %v", v, ok)
+		}
+		if k := d.Keys(""); len(k) != 0 {
+			t.Errorf("records are no keys: %q", k)
+		}
+		_ = d.Close()
+		_ = hub.Close(ctx)
+	}
+}
+
+func TestContextEndsTheWait(t *testing.T) {
+	d := open(t, file(t))
+	d.commits.running.Lock() // a commit that takes its time
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { set(t, d, "leader", 1, SetOptions{Mode: Sync}) })
+	for {
+		d.mu.RLock()
+		n := d.commits.next
+		d.mu.RUnlock()
+		if n != nil {
+			break
+		}
+	}
+	if _, err := d.Set(ended, "test", "follower", 1, SetOptions{Mode: Sync}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	d.commits.running.Unlock()
+	wg.Wait()
+	want(t, d, "leader", int64(1))
+}
