@@ -95,7 +95,7 @@ func newCallback(c *value.Call, arg string, offered ...string) (*callback, error
 func (cb *callback) args(r *run, offered []starlark.Value) (starlark.Tuple, []starlark.Tuple) {
 	pick := func(at int) starlark.Value {
 		if at == ctxAt {
-			return contextKind.Wrap(r)
+			return r.b.contextValue(r)
 		}
 		return offered[at]
 	}

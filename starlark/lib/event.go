@@ -93,6 +93,7 @@ func eventValue(e bus.Event) starlark.Value {
 }
 
 func makeView(e bus.Event) any {
+	e = e.Stamped() // a predicate may see it before its time is fixed
 	data, err := value.FromGo(e.Payload())
 	if err != nil {
 		data = starlark.None

@@ -30,6 +30,7 @@ type run struct {
 	event           *bus.Event
 	task            any  // a JSON tree
 	trusted         bool // a test or the operator's own line: everything is granted
+	pure            string // what forbids effects now, "bb.transact"; of the run's goroutine
 	durable         *durableRun
 
 	state *starlark.Dict // ctx.state, made when asked for; of the run's goroutine

@@ -331,8 +331,8 @@ func frames(err *starlark.EvalError) []Frame {
 }
 
 // explainStatic makes the *Error or Errors of a file that does not parse or
-// resolve.
-func (s *source) explainStatic(err error) Errors {
+// resolve. names are those a script has without defining them.
+func (s *source) explainStatic(err error, names starlark.StringDict) Errors {
 	var out Errors
 	one := func(p syntax.Position, msg string) {
 		e := &Error{Position: Position{s.name, int(p.Line), int(p.Col)}, Msg: msg, Err: err}
@@ -347,6 +347,9 @@ func (s *source) explainStatic(err error) Errors {
 			one(r.Pos, r.Msg)
 			last := out[len(out)-1]
 			last.Msg, last.Hint = hint(last.Msg)
+			if name, ok := strings.CutPrefix(last.Msg, "undefined: "); ok && last.Hint == "" {
+				last.Hint = nearName(name, names)
+			}
 		}
 		return out
 	default:
@@ -357,4 +360,12 @@ func (s *source) explainStatic(err error) Errors {
 		out[0] = h
 	}
 	return out
+}
+
+func nearName(name string, names starlark.StringDict) string {
+	near := value.Nearest(name, append(names.Keys(), starlark.Universe.Keys()...))
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q?", near)
 }

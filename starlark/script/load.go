@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"strings"
 	"sync"
@@ -84,7 +85,7 @@ func (l *loader) load(name string) (*Module, error) {
 
 	src := &source{name: m.File, text: text}
 	l.e.sources.Store(m.File, src)
-	prog, err := l.compile(m, src)
+	prog, predeclared, err := l.compile(m, src)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (l *loader) load(name string) (*Module, error) {
 		s, _ := prog.Load(i)
 		m.Loads = append(m.Loads, s)
 	}
-	if err := l.init(m, prog); err != nil {
+	if err := l.init(m, prog, predeclared); err != nil {
 		return nil, err
 	}
 	l.modules[name] = m
@@ -108,24 +109,26 @@ func (l *loader) display(name string) string {
 	return path.Join(l.s.Name, name)
 }
 
-func (l *loader) compile(m *Module, src *source) (*starlark.Program, error) {
+// compile makes a module's program and the names it runs with.
+func (l *loader) compile(m *Module, src *source) (*starlark.Program, starlark.StringDict, error) {
 	f, err := dialect().Parse(m.File, m.Text, 0)
 	if err != nil {
-		return nil, src.explainStatic(err)
+		return nil, nil, src.explainStatic(err, l.names)
 	}
-	has := l.names.Has
+	names := maps.Clone(l.names)
+	maps.Copy(names, rewriteComparisons(f))
 	if l.s.Cover != nil {
-		has = l.s.Cover.rewrite(f, m.Path, has)
+		maps.Copy(names, l.s.Cover.rewrite(f, m.File))
 	}
-	prog, err := starlark.FileProgram(f, has)
+	prog, err := starlark.FileProgram(f, names.Has)
 	if err != nil {
-		return nil, src.explainStatic(err)
+		return nil, nil, src.explainStatic(err, l.names)
 	}
-	return prog, nil
+	return prog, names, nil
 }
 
 // init runs a module's top level and freezes its globals.
-func (l *loader) init(m *Module, prog *starlark.Program) error {
+func (l *loader) init(m *Module, prog *starlark.Program, predeclared starlark.StringDict) error {
 	r := l.e.newRunner()
 	t := r.thread
 	value.SetRunner(t, loadRunner{r, l})
@@ -148,10 +151,6 @@ func (l *loader) init(m *Module, prog *starlark.Program) error {
 			return nil, &value.Error{Msg: fmt.Sprintf("load %q: %s", name, ve.Msg), Hint: ve.Hint}
 		}
 		return nil, err
-	}
-	predeclared := l.names
-	if l.s.Cover != nil {
-		predeclared = l.s.Cover.names(predeclared, m.Path)
 	}
 	top := &initializer{prog: prog, predeclared: predeclared}
 	_, err := r.run(l.ctx, top, nil, nil, l.s.Limits.or(l.e.limits))

@@ -46,7 +46,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("internal fault: %v", e
 // Nearest returns the candidate closest to name, or "" if none is close enough
 // to be what was meant. Letter case and underscores weigh little.
 func Nearest(name string, candidates []string) string {
-	best, bestDist := "", 1+(len(name)+1)/3
+	best, bestDist := "", min(1+(len(name)+2)/3, max(len(name), 1))
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 	for _, c := range candidates {
 		if c == name {

@@ -1,0 +1,255 @@
+package lib
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"go.starlark.net/starlark"
+
+	"edged/bus"
+	"edged/starlark/script"
+	"edged/starlark/value"
+)
+
+var onParams = []value.Param{
+	{Name: "filter", Type: value.OneOrMany(value.String), Required: true, Positional: true, Doc: "An MQTT topic filter, or several; \"*\" is everything."},
+	{Name: "handler", Type: value.Callable, Required: true, Positional: true, Doc: "Called with the event, and with ctx if it takes one. It may wait."},
+	{Name: "where", Type: value.Callable, Doc: "Asked with each event before it is queued; it must be quick: 50 ms, 200,000 steps."},
+	{Name: "mode", Type: modes, Default: "queue", Doc: "What a new event does while the handler runs: wait its turn, be ignored (single), end the run and take its place (restart), or run beside it (parallel)."},
+	{Name: "max_queue", Type: value.Between(value.Int, 1, 100_000), Default: 64, Doc: "How many events may wait."},
+	{Name: "overflow", Type: value.OneOf("drop_oldest", "drop_new", "latest"), Default: "drop_oldest", Doc: "What a full queue gives up; latest keeps one event per topic."},
+	{Name: "replay", Type: value.Bool, Default: false, Doc: "Hear matching retained events first."},
+	{Name: "max_parallel", Type: value.Between(value.Int, 1, 1000), Default: 10, Doc: "How many runs there may be at a time with mode \"parallel\"."},
+}
+
+var modes = value.OneOf("queue", "single", "restart", "parallel")
+
+const (
+	onDoc     = "Calls a handler for every event whose topic matches. Each handler has its own queue and its own goroutine, so it may wait without holding up anybody; an error becomes an edged/error event and the handler goes on."
+	onExample = "def on_near(ev):\n    bus.publish(\"guard/near\", {\"m\": ev[\"m\"]})\n\non(\"sensor/lidar\", on_near, where = lambda ev: ev[\"m\"] < 0.3)"
+)
+
+var onRows = []row{
+	{value.Func{Name: "on", Doc: onDoc, Example: onExample, Params: onParams, Returns: "a subscription"}, (*Behaviour).on},
+}
+
+var busOnRows = []row{
+	{value.Func{Name: "bus.on", Doc: "The same as on.", Params: onParams, Returns: "a subscription"}, (*Behaviour).on},
+}
+
+// listener is a handler with its queue.
+type listener struct {
+	b       *Behaviour
+	cb      *callback
+	where   *callback
+	at      script.Position
+	filters []string
+	source  string
+	mode    string
+	queue   bus.Queue
+	slots   chan struct{} // mode parallel
+	open    func() (*bus.Subscription, error)
+	life    context.Context
+
+	busy    atomic.Bool   // mode single
+	skipped atomic.Uint64 // events ignored by it
+
+	mu     sync.Mutex // guards the rest
+	sub    *bus.Subscription
+	closed bool
+	newest uint64                  // seq of the event let in last; mode restart
+	cancel context.CancelCauseFunc // of the run; mode restart
+}
+
+func (b *Behaviour) on(c *value.Call) (starlark.Value, error) {
+	l := &listener{b: b, at: where(c), filters: c.Strings("filter"), mode: c.String("mode")}
+	if len(l.filters) == 0 {
+		return nil, c.Errorf("filter", "argument \"filter\": the list is empty")
+	}
+	for _, f := range l.filters {
+		if err := b.mayHear(c, f); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if l.cb, err = newCallback(c, "handler", "event"); err != nil {
+		return nil, err
+	}
+	if l.where, err = newCallback(c, "where", "event"); err != nil {
+		return nil, err
+	}
+	l.source = b.scriptSource(l.cb.at.File)
+	overflow := map[string]bus.Overflow{"drop_oldest": bus.DropOldest, "drop_new": bus.DropNew, "latest": bus.Latest}[c.String("overflow")]
+	l.queue = bus.Queue{
+		Limit: c.Int("max_queue"), Overflow: overflow, Replay: c.Bool("replay"),
+		Also: l.filters[1:], Name: l.source + ":" + l.cb.name,
+	}
+	switch l.mode {
+	case "single", "restart":
+		l.queue.Limit, l.queue.Overflow = 1, bus.DropOldest
+	case "parallel":
+		l.slots = make(chan struct{}, c.Int("max_parallel"))
+	}
+	if l.where != nil || l.mode == "single" || l.mode == "restart" {
+		l.queue.Where = l.accept
+	}
+	l.open = func() (*bus.Subscription, error) { return b.host.Bus.Handle(l.filters[0], l.queue, l.handle) }
+	if err := b.attach(c, l); err != nil {
+		return nil, err
+	}
+	return subscriptionKind.Wrap(l), nil
+}
+
+// start begins to listen.
+func (l *listener) start() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.sub != nil {
+		return nil
+	}
+	l.life = script.WithRole(l.b.life, "handler of "+quoted(l.filters))
+	sub, err := l.open()
+	l.sub = sub
+	return err
+}
+
+// close ends it; nothing is heard afterwards.
+func (l *listener) close() {
+	l.mu.Lock()
+	l.closed = true
+	sub := l.sub
+	l.mu.Unlock()
+	if sub != nil {
+		sub.Close()
+	}
+}
+
+// accept is asked before the queue, on the publisher's goroutine.
+func (l *listener) accept(e bus.Event) bool {
+	if l.where != nil && !l.asks(e) {
+		return false
+	}
+	switch l.mode {
+	case "single":
+		if !l.busy.CompareAndSwap(false, true) {
+			l.skipped.Add(1)
+			return false
+		}
+	case "restart":
+		l.mu.Lock()
+		l.newest = e.Seq
+		cancel := l.cancel
+		l.mu.Unlock()
+		if cancel != nil {
+			cancel(errReplaced)
+		}
+	}
+	return true
+}
+
+func (l *listener) asks(e bus.Event) bool {
+	r := &run{Context: bus.WithCause(l.life, e), b: l.b, source: l.source, event: &e, pure: "where"}
+	v, err := l.b.ask(r, l.where, eventValue(e))
+	if err != nil {
+		if e.Topic != bus.ErrorTopic { // its failure about its own failures would go round
+			l.b.report(r, l.queue.Name, err, e)
+		}
+		return false
+	}
+	return bool(v.Truth())
+}
+
+// handle is called by the bus, one event at a time.
+func (l *listener) handle(ctx context.Context, e bus.Event) error {
+	if l.mode == "parallel" {
+		return l.beside(ctx, e)
+	}
+	if !l.b.runs.enter() {
+		return nil
+	}
+	defer l.b.runs.leave()
+	switch l.mode {
+	case "single":
+		defer l.busy.Store(false)
+	case "restart":
+		return l.instead(ctx, e)
+	}
+	return l.run(ctx, l.life, e)
+}
+
+func (l *listener) run(ctx, life context.Context, e bus.Event) error {
+	r := &run{Context: ctx, life: life, b: l.b, source: l.source, event: &e, durable: &durableRun{handler: l.cb}}
+	_, err := l.b.do(r, l.cb, eventValue(e))
+	return unlessEnded(err)
+}
+
+// instead runs in mode restart: a newer event ends it.
+func (l *listener) instead(ctx context.Context, e bus.Event) error {
+	life, cancel := context.WithCancelCause(l.life)
+	defer cancel(nil)
+	l.mu.Lock()
+	late := l.newest != e.Seq
+	l.cancel = cancel
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.cancel = nil
+		l.mu.Unlock()
+	}()
+	if late {
+		return nil
+	}
+	return l.run(ctx, life, e)
+}
+
+// beside runs in mode parallel.
+func (l *listener) beside(ctx context.Context, e bus.Event) error {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.life.Done():
+		return nil
+	}
+	if !l.b.spawn(func() {
+		defer func() { <-l.slots }()
+		l.b.report(ctx, l.queue.Name, l.run(ctx, l.life, e), e)
+	}) {
+		<-l.slots
+	}
+	return nil
+}
+
+// unlessEnded is nil for an error that is no failure of the script.
+func unlessEnded(err error) error {
+	if errors.Is(err, errReplaced) || errors.Is(err, errStopped) {
+		return nil
+	}
+	return err
+}
+
+var subscriptionKind = &value.Kind[*listener]{
+	Name:    "subscription",
+	Doc:     "A handler that listens.",
+	Example: "sub = on(\"guard/door\", on_door)\nsub.close()",
+	Attrs: []value.Attr[*listener]{
+		{Name: "filters", Doc: "The topic filters.", Get: func(l *listener) (any, error) { return slices.Clone(l.filters), nil }},
+		{Name: "dropped", Doc: "How many events the queue lost, and mode single ignored.", Type: value.Int, Get: func(l *listener) (any, error) {
+			n := l.skipped.Load()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.sub != nil {
+				n += l.sub.Dropped()
+			}
+			return int64(n), nil
+		}},
+	},
+	Methods: []value.Method[*listener]{{
+		Func: value.Func{Name: "close", Doc: "Ends it: nothing is heard afterwards. It may be called more than once."},
+		Do: func(l *listener, c *value.Call) (starlark.Value, error) {
+			l.close()
+			return nil, nil
+		},
+	}},
+}

@@ -1,0 +1,265 @@
+package lib
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"go.starlark.net/starlark"
+
+	"edged/background"
+	"edged/bus"
+	"edged/starlark/script"
+	"edged/starlark/value"
+)
+
+var timerMode = value.Param{Name: "mode", Type: modes, Default: "single", Doc: "What a firing does while the function still runs: be skipped (single), wait (queue), end the run and take its place (restart), or run beside it (parallel)."}
+
+var timerFn = value.Param{Name: "fn", Type: value.Callable, Positional: true, Doc: "Called at each firing, with ctx if it takes one. Without it the result is a trigger."}
+
+var timerRows = []row{
+	{value.Func{
+		Name:    "every",
+		Doc:     "Calls a function once per interval, first when one has passed; without a function it is a trigger for a background agent.",
+		Example: "every(\"10s\", lambda: bus.publish(\"guard/beat\"))",
+		Params: []value.Param{
+			{Name: "interval", Type: value.Duration, Required: true, Positional: true, Doc: "The time between two firings, 1 ms or more."},
+			timerFn, timerMode,
+		},
+		Returns: "a timer, or a trigger",
+	}, (*Behaviour).every},
+	{value.Func{
+		Name:    "cron",
+		Doc:     "Calls a function by the wall clock: minute, hour, day of month, month, day of week; without a function it is a trigger for a background agent.",
+		Example: "cron(\"0 7 * * 1-5\", lambda: robot.say(\"good morning\"))",
+		Params: []value.Param{
+			{Name: "spec", Type: value.String, Required: true, Positional: true, Doc: "Five fields, or @hourly, @daily, …; CRON_TZ=Europe/Zurich in front gives a time zone."},
+			timerFn, timerMode,
+		},
+		Returns: "a timer, or a trigger",
+	}, (*Behaviour).cron},
+	{value.Func{
+		Name:    "after",
+		Doc:     "Calls a function once, after a time. With durable it survives a restart of the robot: the function must be a global one, and is called with task.",
+		Example: "after(\"5m\", lamp_off, task = \"hall\", durable = True)",
+		Params: []value.Param{
+			{Name: "delay", Type: value.Duration, Required: true, Positional: true, Doc: "How long from now."},
+			{Name: "fn", Type: value.Callable, Required: true, Positional: true, Doc: "Called with task and with ctx, as far as it takes them."},
+			{Name: "task", Type: value.Data, Doc: "What to hand to it."},
+			{Name: "durable", Type: value.Bool, Default: false, Doc: "Keep it over a restart."},
+			{Name: "name", Type: value.String, Doc: "A durable timer of the same name is replaced; the function's name if missing."},
+			{Name: "policy", Type: policies, Default: "resume", Doc: "What a restart does to it: keep its time and call at once if that has passed (resume), or not at all if it has (drop), or call at the restart whatever its time (fire)."},
+		},
+		Returns: "a timer",
+	}, (*Behaviour).after},
+	{value.Func{
+		Name:    "sleep",
+		Doc:     "Waits. Nobody else waits with it.",
+		Example: "hw.device(\"lamp\").do(on = True)\nsleep(\"2s\")\nhw.device(\"lamp\").rest()",
+		Params:  []value.Param{{Name: "duration", Type: value.Duration, Required: true, Positional: true, Doc: "How long."}},
+		Blocks:  true,
+	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
+		return nil, sleep(c.Context(), c.Duration("duration"))
+	}},
+}
+
+// sleep waits for a time or for ctx to end.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (b *Behaviour) every(c *value.Call) (starlark.Value, error) {
+	d := c.Duration("interval")
+	t, err := background.Every(d)
+	if err != nil {
+		return nil, c.Errorf("interval", "argument \"interval\": %v", err)
+	}
+	return b.timer(c, t, "every "+d.String())
+}
+
+func (b *Behaviour) cron(c *value.Call) (starlark.Value, error) {
+	spec := c.String("spec")
+	t, err := background.Cron(spec)
+	if err != nil {
+		return nil, c.Errorf("spec", "argument \"spec\": %v", err)
+	}
+	return b.timer(c, t, "cron "+spec)
+}
+
+// timer makes a trigger a timer with a function, if there is one.
+func (b *Behaviour) timer(c *value.Call, t background.Trigger, what string) (starlark.Value, error) {
+	cb, err := newCallback(c, "fn")
+	if err != nil {
+		return nil, err
+	}
+	if cb == nil {
+		return triggerKind.Wrap(&trigger{t, what}), nil
+	}
+	k := &ticker{what: what, at: where(c), trigger: t}
+	k.lane = lane{b: b, cb: cb, mode: c.String("mode"), role: what, source: b.scriptSource(cb.at.File)}
+	if err := b.attach(c, k); err != nil {
+		return nil, err
+	}
+	return timerKind.Wrap(k), nil
+}
+
+// ticker is a declared timer.
+type ticker struct {
+	lane    lane
+	what    string
+	at      script.Position
+	trigger background.Trigger
+	after   func() (stop func(), err error) // for after: instead of trigger
+
+	mu     sync.Mutex // guards the rest
+	stop   func()
+	closed bool
+}
+
+func (k *ticker) start() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || k.stop != nil {
+		return nil
+	}
+	b := k.lane.b
+	k.lane.life = script.WithRole(b.life, k.lane.role)
+	if k.after != nil {
+		stop, err := k.after()
+		k.stop = stop
+		return err
+	}
+	_, k.stop = k.trigger.Open(background.Outlet{
+		Timers: b.host.Bus.Timers(),
+		Emit:   func(bus.Event, any) { k.lane.fire() },
+		Fail:   func(err error) { b.report(b.life, k.lane.source, err, bus.Event{}) },
+	})
+	return nil
+}
+
+func (k *ticker) close() {
+	k.mu.Lock()
+	k.closed = true
+	stop := k.stop
+	k.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// maxLane is how many firings wait in mode queue, and run in mode parallel.
+const maxLane = 64
+
+// lane runs a function again and again; mode says what a firing does while it
+// runs.
+type lane struct {
+	b      *Behaviour
+	cb     *callback
+	mode   string
+	role   string
+	source string
+	life   context.Context
+
+	mu      sync.Mutex // guards the rest
+	n       int        // runs
+	waiting int        // firings
+	dropped uint64
+	cancel  context.CancelCauseFunc // of the last run
+}
+
+// fire is called when the time has come. It does not block.
+func (l *lane) fire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n > 0 {
+		switch l.mode {
+		case "single":
+			l.dropped++
+			return
+		case "restart":
+			l.cancel(errReplaced)
+			l.waiting = 1
+			return
+		case "queue":
+			if l.waiting < maxLane {
+				l.waiting++
+			} else {
+				l.dropped++
+			}
+			return
+		case "parallel":
+			if l.n >= maxLane {
+				l.dropped++
+				return
+			}
+		}
+	}
+	l.begin()
+}
+
+// begin starts a run. The caller holds mu.
+func (l *lane) begin() {
+	life, cancel := context.WithCancelCause(l.life)
+	l.cancel = cancel
+	l.n++
+	if !l.b.spawn(func() {
+		defer l.end()
+		defer cancel(nil)
+		r := &run{Context: context.Background(), life: life, b: l.b, source: l.source, durable: &durableRun{handler: l.cb}}
+		_, err := l.b.do(r, l.cb)
+		l.b.report(life, l.source+":"+l.cb.name, err, bus.Event{})
+	}) {
+		l.n--
+		cancel(nil)
+	}
+}
+
+func (l *lane) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n--
+	if l.waiting > 0 && l.n == 0 {
+		l.waiting--
+		l.begin()
+	}
+}
+
+func (l *lane) lost() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped
+}
+
+var timerKind = &value.Kind[*ticker]{
+	Name: "timer",
+	Doc:  "Something that calls a function by time.",
+	Attrs: []value.Attr[*ticker]{
+		{Name: "dropped", Doc: "How many firings were skipped because the function still ran.", Type: value.Int, Get: func(k *ticker) (any, error) { return int64(k.lane.lost()), nil }},
+	},
+	Methods: []value.Method[*ticker]{{
+		Func: value.Func{Name: "close", Doc: "Ends it; a run that is going on goes on."},
+		Do: func(k *ticker, c *value.Call) (starlark.Value, error) {
+			k.close()
+			return nil, nil
+		},
+	}},
+	String: func(k *ticker) string { return "<timer " + k.what + ">" },
+}
+
+// quoted lists names for people.
+func quoted(names []string) string {
+	q := make([]string, len(names))
+	for i, n := range names {
+		q[i] = fmt.Sprintf("%q", n)
+	}
+	return strings.Join(q, ", ")
+}

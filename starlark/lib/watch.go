@@ -1,0 +1,130 @@
+package lib
+
+import (
+	"context"
+	"sync"
+
+	"go.starlark.net/starlark"
+
+	"edged/blackboard"
+	"edged/starlark/script"
+	"edged/starlark/value"
+)
+
+var watchRows = []row{{value.Func{
+	Name: "bb.watch", Doc: "Calls a handler for every committed change of the keys that match, in order, each once; None stands for no value. Requests posted to a matching key come too, as new.",
+	Example: "bb.watch(\"guard/room/*\", lambda key, old, new: log.info(key, old = old, new = new), on = \"change\")",
+	Params: []value.Param{
+		{Name: "pattern", Type: value.String, Required: true, Positional: true, Doc: "A key, a prefix and a star, or \"*\"."},
+		{Name: "handler", Type: value.Callable, Required: true, Positional: true, Doc: "Called with key, old and new."},
+		{Name: "on", Type: value.OneOf("set", "change"), Default: "set", Doc: "Every set, or only those that changed the value."},
+		{Name: "sync", Type: value.Bool, Default: false, Doc: "Run the handler before set returns, within 50 ms and 200,000 steps; the setter waits."},
+		{Name: "max_queue", Type: value.Between(value.Int, 1, 100_000), Default: 64, Doc: "How many changes may wait; then those of one key become one."},
+	},
+	Returns: "a watch",
+}, (*Behaviour).bbWatch}}
+
+// watcher is a declared watch.
+type watcher struct {
+	b       *Behaviour
+	cb      *callback
+	at      script.Position
+	pattern string
+	source  string
+	opt     blackboard.WatchOptions
+	life    context.Context
+
+	mu     sync.Mutex // guards the rest
+	watch  *blackboard.Watch
+	closed bool
+}
+
+func (b *Behaviour) bbWatch(c *value.Call) (starlark.Value, error) {
+	w := &watcher{b: b, at: where(c), pattern: c.String("pattern")}
+	if err := b.may(c, "bb", w.pattern); err != nil {
+		return nil, err
+	}
+	var err error
+	if w.cb, err = newCallback(c, "handler", "key", "old", "new"); err != nil {
+		return nil, err
+	}
+	w.source = b.scriptSource(w.cb.at.File)
+	w.opt = blackboard.WatchOptions{Sync: c.Bool("sync"), Queue: c.Int("max_queue"), Name: w.source + ":" + w.cb.name}
+	if c.String("on") == "change" {
+		w.opt.On = blackboard.OnChange
+	}
+	if err := b.attach(c, w); err != nil {
+		return nil, err
+	}
+	return watchKind.Wrap(w), nil
+}
+
+func (w *watcher) start() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || w.watch != nil {
+		return nil
+	}
+	w.life = script.WithRole(w.b.life, "watcher of "+w.pattern)
+	watch, err := w.b.host.Board.Watch(w.pattern, w.opt, w.hear)
+	w.watch = watch
+	return err
+}
+
+func (w *watcher) close() {
+	w.mu.Lock()
+	w.closed = true
+	watch := w.watch
+	w.mu.Unlock()
+	if watch != nil {
+		watch.Close()
+	}
+}
+
+func (w *watcher) hear(ctx context.Context, ch blackboard.Change) error {
+	b := w.b
+	if !b.runs.enter() {
+		return nil
+	}
+	defer b.runs.leave()
+	old, err := value.FromGo(ch.Old)
+	if err != nil {
+		return err
+	}
+	var now starlark.Value
+	if r, ok := ch.New.(*blackboard.Request); ok {
+		now = requestKind.Wrap(&request{r, b})
+	} else if now, err = value.FromGo(ch.New); err != nil {
+		return err
+	}
+	r := &run{Context: ctx, life: w.life, b: b, source: w.source}
+	call := b.do
+	if w.opt.Sync {
+		call = b.ask
+	}
+	_, err = call(r, w.cb, starlark.String(ch.Key), old, now)
+	return unlessEnded(err)
+}
+
+var watchKind = &value.Kind[*watcher]{
+	Name: "watch",
+	Doc:  "A watcher of keys.",
+	Attrs: []value.Attr[*watcher]{
+		{Name: "pattern", Doc: "The keys it watches.", Type: value.String, Get: func(w *watcher) (any, error) { return w.pattern, nil }},
+		{Name: "collapsed", Doc: "How many changes an overflow merged into later ones.", Type: value.Int, Get: func(w *watcher) (any, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.watch == nil {
+				return int64(0), nil
+			}
+			return int64(w.watch.Collapsed()), nil
+		}},
+	},
+	Methods: []value.Method[*watcher]{{
+		Func: value.Func{Name: "close", Doc: "Ends it: nothing is delivered afterwards. It may be called more than once."},
+		Do: func(w *watcher, c *value.Call) (starlark.Value, error) {
+			w.close()
+			return nil, nil
+		},
+	}},
+}
