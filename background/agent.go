@@ -173,7 +173,8 @@ func (a *Agent) Start(ctx context.Context) error { return a.tree.Start(ctx) }
 // Stop cancels the run in progress, drops the backlog, and returns when no
 // goroutine of the agent is left, or with ctx's error. A run that ignores its
 // context longer than the shutdown time is abandoned. Stop undoes Start, it
-// does not take the agent out of another tree.
+// does not take the agent out of another tree. A run that stops its own agent
+// must do it with its own context, else it waits for itself.
 func (a *Agent) Stop(ctx context.Context) error { return a.tree.Stop(ctx) }
 
 // Serve runs the agent until ctx ends or it has exited or crashed: once,
@@ -251,7 +252,7 @@ func (a *Agent) halt() {
 func (a *Agent) release(cause string) {
 	a.mu.Lock()
 	e := a.ears
-	a.ears = nil
+	a.ears, a.exits = nil, false
 	n := a.queue.clear()
 	a.count(cause, n)
 	a.mu.Unlock()

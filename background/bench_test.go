@@ -116,10 +116,10 @@ func idle(b *testing.B, eb *bus.Bus, i int) *bg.Agent {
 
 func report(b *testing.B, n int, before uint64) {
 	b.StopTimer()
-	time.Sleep(50 * time.Millisecond) // whatever was started comes to rest
+	<-time.After(50 * time.Millisecond) // whatever was started comes to rest
 	b.ReportMetric(float64(int64(memory()-before))/float64(n), "B/agent")
 	used := cpu()
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	b.ReportMetric(float64(cpu()-used)/float64(time.Second)*100, "%cpu-idle")
 	b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines")
 	b.StartTimer()

@@ -78,8 +78,10 @@ func (a *Agent) perform(ctx context.Context, it item) (agent.Result, error) {
 func Perform(ctx context.Context, b *bus.Bus, ag agent.Agent, t agent.Task) (agent.Result, error) {
 	name := ag.Name()
 	source, topic := "agent:"+name, "edged/agent/"+name+"/"
-	// Neither a task without a JSON form nor a closed bus keeps an agent from running.
-	_, _ = b.Publish(ctx, source, topic+"start", map[string]any{"task": t.Input, "origin": t.Origin})
+	// A closed bus keeps no agent from running, nor does a task without a JSON form.
+	if _, err := b.Publish(ctx, source, topic+"start", map[string]any{"task": t.Input, "origin": t.Origin}); err != nil {
+		_, _ = b.Publish(ctx, source, topic+"start", map[string]any{"task": t.Text(), "origin": t.Origin})
+	}
 	said := ErrGoexit
 	goexit := true
 	var res agent.Result
