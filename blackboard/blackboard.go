@@ -108,6 +108,7 @@ type Board struct {
 	reqs    requests
 	logs    logs
 	damaged map[string]error // keys whose record failed its checksum
+	ruined  []put            // their records, until adopt
 	sets    uint64
 	repeats uint64
 

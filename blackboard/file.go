@@ -78,7 +78,7 @@ func unreadable(err error) bool {
 func (b *Board) loader() visitor {
 	return visitor{
 		begin: func() {
-			b.entries, b.damaged = map[string]*entry{}, nil
+			b.entries, b.damaged, b.ruined = map[string]*entry{}, nil, nil
 			b.reqs.init()
 			b.logs.init()
 		},
@@ -120,6 +120,7 @@ func (b *Board) load(bucket string, k, v []byte) error {
 		if bucket != bucketValues {
 			key = bucket + " " + key
 		}
+		b.ruined = append(b.ruined, put{bucket: bucket, key: string(k)})
 		b.damaged[key] = fmt.Errorf("blackboard: %s: %s: %w", b.opt.Path, key, err)
 	}
 	return nil
@@ -161,7 +162,12 @@ func (b *Board) adopt() {
 	f := map[string]any{"path": b.opt.Path, "records": damaged, "error": ErrChecksum.Error(), "copied_to": aside}
 	if err != nil {
 		f["copy_error"] = err.Error()
+	} else {
+		b.mu.Lock()
+		b.later(b.ruined...) // else no snapshot would ever be good again
+		b.mu.Unlock()
 	}
+	b.ruined = nil
 	b.publish("corrupt", f)
 }
 

@@ -30,3 +30,5 @@ func lock(f *os.File, exclusive bool, limit time.Duration) error {
 		}
 	}
 }
+
+func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -23,7 +23,10 @@ type store struct {
 	opt  *Options
 	db   *bbolt.DB // nil while nothing can be written
 	file *os.File  // db's own file, closed when db itself can't be
-	txid uint64    // of the last commit
+
+	// broken says that a panic went through db: its locks may be held.
+	broken bool
+	txid   uint64 // of the last commit
 }
 
 // put is one key of one bucket to write; a nil value removes it.
@@ -63,7 +66,7 @@ func (s *store) open(v visitor, heal bool) (o opened, err error) {
 	r, err := within(s.limit(), func() (result, error) {
 		var r result
 		options := &bbolt.Options{
-			Timeout: s.opt.LockTimeout, PageSize: pageSize, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,
+			Timeout: s.opt.LockTimeout, PageSize: pageSize, FreelistType: bbolt.FreelistMapType,
 			MaxSize: int(s.opt.MaxSize),
 			OpenFile: func(name string, flag int, perm fs.FileMode) (*os.File, error) {
 				f, err := s.openChecked(name, flag, perm, v, heal, &r.o)
@@ -129,6 +132,9 @@ func (s *store) openChecked(name string, flag int, perm fs.FileMode, v visitor, 
 	}
 	v.begin()
 	if fi.Size() == 0 {
+		if snapshotTx(snapshots(name)[0]) != 0 {
+			return nil, fmt.Errorf("%w: it is empty, but there are snapshots of it", ErrCorrupt)
+		}
 		o.fresh = true
 		return f, nil
 	}
@@ -219,22 +225,25 @@ func (s *store) commit(puts []put, anew bool) (written int64, err error) {
 	before := s.db.Stats()
 	var id int
 	err = guard(func() error {
-		return s.db.Update(func(tx *bbolt.Tx) error {
-			id = tx.ID()
-			if anew {
-				if err := empty(tx); err != nil {
-					return err
-				}
-			}
-			for _, p := range puts {
-				if err := p.write(tx); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		tx, err := s.db.Begin(true)
+		if err != nil {
+			return err
+		}
+		id = tx.ID()
+		if anew {
+			err = empty(tx)
+		}
+		for i := 0; i < len(puts) && err == nil; i++ {
+			err = puts[i].write(tx)
+		}
+		if err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit()
 	})
 	if err != nil {
+		var p *faultError
+		s.broken = errors.As(err, &p)
 		return 0, s.classify(err)
 	}
 	s.txid = uint64(id)
@@ -289,19 +298,29 @@ func (s *store) close() error {
 	if s.db == nil {
 		return nil
 	}
-	db, f := s.db, s.file
-	s.db, s.file = nil, nil
+	db, f, broken := s.db, s.file, s.broken
+	s.db, s.file, s.broken = nil, nil, false
+	if broken {
+		letGo(f)
+		return nil
+	}
 	return closeDB(db, f)
 }
 
-// closeDB closes a database even if a panic left its locks held: then the file
-// is closed beneath it, which also lets go of the lock on it.
+// closeDB closes a database even if the disk hangs.
 func closeDB(db *bbolt.DB, f *os.File) error {
 	_, err := within(openLimit, func() (struct{}, error) { return struct{}{}, db.Close() }, nil)
-	if err != nil && f != nil {
-		f.Close()
+	if errors.Is(err, errSlow) {
+		letGo(f)
 	}
 	return err
+}
+
+// letGo closes a file beneath its database. The map of it stays until the
+// process ends and would keep the lock, so that is given up first.
+func letGo(f *os.File) {
+	_ = unlock(f)
+	_ = f.Close()
 }
 
 var errSlow = errors.New("the disk does not answer")
@@ -345,11 +364,17 @@ func guard(f func() error) (err error) {
 	defer func() {
 		debug.SetPanicOnFault(was)
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", ErrCorrupt, p)
+			err = &faultError{p}
 		}
 	}()
 	return f()
 }
+
+// faultError is a panic or a fault in the mapped file.
+type faultError struct{ value any }
+
+func (e *faultError) Error() string { return fmt.Sprint(e.value) }
+func (e *faultError) Unwrap() error { return ErrCorrupt }
 
 // classify says what kind of trouble an error is and what to do about it.
 func (s *store) classify(err error) *StoreError {
