@@ -168,10 +168,12 @@ func (br *Bridge) connect(stop context.Context) (present bool, err error) {
 	defer close(done)
 	defer c.Disconnect(250)
 
+	// Messages go out before we are subscribed, so that what comes first is
+	// answered.
+	br.w.connected(present)
 	if err := br.subscribe(ctx, c); err != nil {
 		return present, err
 	}
-	br.w.connected(l, present)
 	br.w.refresh()
 	br.up(present)
 	return present, br.carry(stop, ctx)
@@ -236,6 +238,7 @@ func (br *Bridge) subscribe(ctx context.Context, c paho.Client) error {
 	if len(filters) == 0 {
 		return nil
 	}
+	br.w.hear()
 	t := c.SubscribeMultiple(filters, nil).(*paho.SubscribeToken)
 	timeout := time.NewTimer(br.o.Timeout)
 	defer timeout.Stop()

@@ -25,6 +25,7 @@ type wire struct {
 	mu       sync.Mutex // guards what follows; never held while calling out
 	line     *line      // the connection, nil between connections
 	up       bool       // the line may carry messages
+	hears    bool       // the broker sends us what we subscribed to
 	q        *queue
 	echo     *echo
 	received map[uint16]bool // QoS 2 in: acknowledged, not released yet
@@ -157,7 +158,7 @@ func (w *wire) send(v verdict, payload []byte, retain bool) {
 // publish puts a PUBLISH into the buffer; the caller holds mu.
 func (w *wire) publish(m *message) {
 	w.out = appendPublish(w.out, m.topic, m.payload, m.qos, m.retain, m.again && m.qos > 0, m.pid)
-	if m.echo {
+	if m.echo && w.hears {
 		w.echo.expect(m.topic, m.payload, m.qos, time.Now())
 	}
 	w.link.out.Add(1)
@@ -190,9 +191,9 @@ func (w *wire) pump() {
 	}
 }
 
-// connected lets messages out over a line. present says that the broker still
+// connected lets messages out over the line. present says that the broker still
 // has our session.
-func (w *wire) connected(l *line, present bool) {
+func (w *wire) connected(present bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.echo.reconnected(!present, time.Now())
@@ -202,9 +203,16 @@ func (w *wire) connected(l *line, present bool) {
 	for _, m := range w.q.lost(!present) {
 		w.out = appendAck(w.out, typePubrel, m.pid)
 	}
-	w.up = true
+	w.up, w.hears = true, present
 	w.pump()
 	token(w.wake)
+}
+
+// hear is called when we subscribe: from now on the broker sends us echoes.
+func (w *wire) hear() {
+	w.mu.Lock()
+	w.hears = true
+	w.mu.Unlock()
 }
 
 // refresh sends the kept events of QoS 0 routes again when one was dropped.
