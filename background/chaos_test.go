@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -101,15 +100,19 @@ func grow(r *rand.Rand, b *bus.Bus, name string, depth int, mk func() *chaos) *b
 	return bg.NewSupervisor(name, o, children...)
 }
 
+// seeds is how many random runs to make: many more in a slow run.
+func seeds(n uint64) uint64 {
+	if os.Getenv("EDGED_SLOW") == "1" {
+		return 20 * n
+	}
+	return n
+}
+
 // TestRandomTrees lets random trees with random faults live for a while and
 // stops them. A goroutine that is left over keeps its bubble from ending and
 // fails the test.
 func TestRandomTrees(t *testing.T) {
-	trees := uint64(1000)
-	if n, err := strconv.ParseUint(os.Getenv("EDGED_TREES"), 10, 64); err == nil {
-		trees = n
-	}
-	for seed := range trees {
+	for seed := range seeds(1000) {
 		synctest.Test(t, func(t *testing.T) { randomTree(t, seed) })
 		if t.Failed() {
 			t.Fatalf("with seed %d", seed)

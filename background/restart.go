@@ -38,7 +38,7 @@ func (s *Supervisor) exited(r *run) {
 	default:
 		cause := "exit"
 		if !ok {
-			cause = "crash"
+			cause = "gave_up"
 		}
 		s.retire(c, cause)
 		if c.Restart == Temporary {
