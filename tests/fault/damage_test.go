@@ -1,0 +1,3 @@
+package fault
+
+func (a *answer) damaged(q *question) {}

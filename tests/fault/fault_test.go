@@ -1,0 +1,143 @@
+// Package fault proves what the blackboard promises about trouble: processes
+// killed at random moments, power cuts with torn sectors, disks that fail or
+// fill up, files that are damaged.
+//
+// Its one rule: what is expected never comes from a clock or a guess. A writer
+// process acknowledges each step after the board has returned, and the
+// acknowledgement goes through the thing that dies: the pipe of the killed
+// process, or a file on the very disk that loses power. So everything that was
+// acknowledged before the cut is known exactly, and must be found afterwards.
+//
+// The writers and the readers of what is left are children of the test: the
+// test binary starts itself (a build without the race detector, which would
+// make them ten times slower). The disk that loses power is a FUSE file system
+// served by the test, so the tests want /dev/fuse and root; without them they
+// fail, unless EDGED_PEERS_OPTIONAL=1 turns that into a loud skip. With
+// EDGED_SLOW=1 they run twenty times as long.
+package fault
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+const (
+	envChild  = "EDGED_FAULT_CHILD"  // what the test binary is to be: writer, bolt or reader
+	envConfig = "EDGED_FAULT_CONFIG" // of a writer, as JSON
+	envSeed   = "EDGED_FAULT_SEED"   // repeats the random choices of a run
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(envChild) {
+	case "writer":
+		os.Exit(runWriter())
+	case "bolt":
+		os.Exit(runBolt())
+	case "reader":
+		os.Exit(runReader())
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if bin, err := executable(); err == nil && raceEnabled {
+			os.RemoveAll(filepath.Dir(bin))
+		}
+		os.Exit(code)
+	}))
+}
+
+// slow says that there is time for the long runs.
+func slow() bool { return os.Getenv("EDGED_SLOW") == "1" }
+
+// scale is n in CI and m in slow runs.
+func scale(n, m int) int {
+	if slow() {
+		return m
+	}
+	return n
+}
+
+// executable is what children are started from: this test binary, or with the race
+// detector on, one without.
+var executable = sync.OnceValues(func() (string, error) {
+	if !raceEnabled {
+		return os.Executable()
+	}
+	dir, err := os.MkdirTemp("", "edged-fault")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "fault.test")
+	cmd := exec.Command("go", "test", "-c", "-o", bin, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the children: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+// random gives a generator whose seed is logged and can be given again.
+func random(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv(envSeed); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", envSeed, err)
+		}
+		seed = n
+	}
+	t.Logf("%s=%d repeats the choices of this run", envSeed, seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// peers fails the test, or skips it where that is allowed, because something
+// that only the right machine has is missing.
+func peers(t *testing.T, missing string) {
+	t.Helper()
+	text := "NOT TESTED: " + t.Name() + " needs " + missing
+	if os.Getenv("EDGED_PEERS_OPTIONAL") == "1" {
+		t.Skip(text)
+	}
+	t.Fatal(text + "; EDGED_PEERS_OPTIONAL=1 skips it")
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		peers(t, "root (to mount file systems)")
+	}
+}
+
+func needFuse(t *testing.T) {
+	t.Helper()
+	needRoot(t)
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		peers(t, "/dev/fuse: "+err.Error())
+	}
+	f.Close()
+}
+
+// ram gives a folder in memory: what SIGKILL leaves behind does not depend on
+// the disk, and images of cut disks are only read.
+func ram(t *testing.T) string {
+	t.Helper()
+	base := "/dev/shm"
+	if fi, err := os.Stat(base); err != nil || !fi.IsDir() {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(base, "edged-fault")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
