@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"edged/agent"
 	bg "edged/background"
 	"edged/bus"
+	"edged/bus/timer"
 )
 
 func memory() uint64 {
@@ -188,4 +190,40 @@ func BenchmarkIgnored(b *testing.B) {
 	if err := a.Stop(b.Context()); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// BenchmarkDebounce is an event of one of 100 sensors that a keyed debounce
+// looks at. The limit is a map of times under a mutex.
+func BenchmarkDebounce(b *testing.B) {
+	events := make([]bus.Event, 100)
+	for i := range events {
+		events[i] = bus.Event{Topic: fmt.Sprint("sensor/", i), Seq: uint64(i + 1)}
+	}
+	fire := bg.When(func(context.Context, bus.Event) (any, bool, error) { return true, true, nil })
+	for _, edge := range []string{"leading", "trailing", "both"} {
+		b.Run("edged/"+edge, func(b *testing.B) {
+			w := timer.New()
+			defer w.Close()
+			t := must(bg.Debounce(fire, time.Hour, bg.DebounceOptions{Edge: must(bg.ParseEdge(edge)), Key: bg.ByTopic}))
+			hear, stop := t.Open(bg.Outlet{Timers: w, Emit: func(bus.Event, any) {}})
+			defer stop()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				hear(b.Context(), events[i%100])
+			}
+		})
+	}
+	b.Run("limit", func(b *testing.B) {
+		var mu sync.Mutex
+		last := map[string]time.Time{}
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			now, key := time.Now(), events[i%100].Topic
+			mu.Lock()
+			if now.Sub(last[key]) >= time.Hour {
+				last[key] = now
+			}
+			mu.Unlock()
+		}
+	})
 }

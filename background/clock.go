@@ -3,6 +3,7 @@ package background
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,11 +48,27 @@ func (v every) Open(o Outlet) (func(context.Context, bus.Event), func()) {
 // A wall clock that is set is noticed within a minute. A time that it jumped
 // over fires once; one that it comes back to fires again.
 func Cron(spec string) (Trigger, error) {
-	s, err := cron.ParseStandard(spec)
+	s, err := schedule(spec)
 	if err != nil {
 		return nil, fmt.Errorf("background: cron %q: %w", spec, err)
 	}
 	return &crontab{spec, s}, nil
+}
+
+// schedule reads a cron line. The parser panics on a time zone with nothing
+// after it, and takes any short or negative interval for a second.
+func schedule(spec string) (s cron.Schedule, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it can't be read: %v", p)
+		}
+	}()
+	if every, ok := strings.CutPrefix(spec, "@every "); ok {
+		if d, err := time.ParseDuration(every); err == nil && d < time.Second {
+			return nil, fmt.Errorf("the interval is %v, it must be at least 1s", d)
+		}
+	}
+	return cron.ParseStandard(spec)
 }
 
 type crontab struct {

@@ -2,6 +2,7 @@ package background_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"edged/agent"
 	bg "edged/background"
 	"edged/bus"
+	"edged/bus/timer"
 )
 
 // onBus opens a trigger on a bus, publishes what is given, one per step, and
@@ -141,6 +143,11 @@ func TestCron(t *testing.T) {
 			}
 		})
 	}
+	for _, spec := range []string{"", "TZ=UTC", "CRON_TZ=", "@every -1h", "@every 1ms", "@every", "61 * * * *", "* * * * * *"} {
+		if _, err := bg.Cron(spec); err == nil {
+			t.Errorf("%q was accepted", spec)
+		}
+	}
 	if _, err := bg.Cron("every day"); err == nil || !strings.Contains(err.Error(), `"every day"`) {
 		t.Errorf("got %v, want an error that quotes it", err)
 	}
@@ -262,3 +269,29 @@ func TestParse(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+func FuzzCron(f *testing.F) {
+	for _, s := range []string{"0 7 * * 1-5", "@daily", "TZ=UTC", "CRON_TZ=Europe/Zurich */5 1,2 3 * ?", "@every 1h", "*/0 * * * *"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		if tr, err := bg.Cron(spec); err == nil {
+			_, stop := tr.Open(bg.Outlet{Timers: timer.New(), Emit: func(bus.Event, any) {}})
+			stop()
+		}
+	})
+}
+
+func FuzzAt(f *testing.F) {
+	f.Add(`{"a": [1, {"b": null}]}`, "a.1.b")
+	f.Add(`[]`, ".")
+	f.Fuzz(func(t *testing.T, text, path string) {
+		var tree any
+		if json.Unmarshal([]byte(text), &tree) == nil {
+			v, ok := bg.At(tree, path)
+			if !ok && v != nil {
+				t.Errorf("At(%s, %q) gave %v and false", text, path, v)
+			}
+		}
+	})
+}
