@@ -138,14 +138,24 @@ func startWork(t *testing.T) *robotWork {
 	return w
 }
 
-// during runs f and checks that the beat missed at most 5 meanwhile.
+// during runs f and checks that the beat missed at most 5 meanwhile. The
+// machine has other work too, so f gets a second and a third chance: an attack
+// that does hold up the process does it every time.
 func (w *robotWork) during(t *testing.T, f func()) {
 	t.Helper()
-	before, start := w.beats.Load(), time.Now()
-	f()
-	elapsed := time.Since(start)
-	if missed := int64(elapsed/(20*time.Millisecond)) - (w.beats.Load() - before); missed > 5 {
-		t.Errorf("the 50 Hz work missed %d beats in %v, want at most 5", missed, elapsed)
+	for try := 1; ; try++ {
+		before, start := w.beats.Load(), time.Now()
+		f()
+		elapsed := time.Since(start)
+		missed := int64(elapsed/(20*time.Millisecond)) - (w.beats.Load() - before)
+		if missed <= 5 || t.Failed() {
+			return
+		}
+		if try == 3 {
+			t.Errorf("the 50 Hz work missed %d beats in %v, want at most 5", missed, elapsed)
+			return
+		}
+		t.Logf("missed %d beats in %v: again", missed, elapsed)
 	}
 }
 

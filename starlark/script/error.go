@@ -111,26 +111,32 @@ func (e *Error) excerpt() (code string, mark int) {
 // innermost first, with the roles after the outermost.
 func (e *Error) backtrace() []string {
 	var lines []string
-	shown := e.Frames
-	const most = 20
-	for i, f := range shown {
-		if i == most/2 && len(shown) > most {
-			lines = append(lines, fmt.Sprintf("… %d more calls …", len(shown)-most))
-		}
-		if len(shown) > most && i >= most/2 && i < len(shown)-most/2 {
-			continue
-		}
-		if f.Name == toplevel {
-			if i > 0 {
-				lines = append(lines, "called from "+f.Position.String())
-			}
-			continue
-		}
+	frames := e.Frames
+	for i := 0; i < len(frames); i++ {
+		f := frames[i]
 		line := "called from " + f.Name
-		if i > 0 {
+		switch {
+		case f.Name == toplevel && i == 0:
+			continue
+		case f.Name == toplevel:
+			line = "called from " + f.Position.String()
+		case i > 0:
 			line += " at " + f.Position.String()
 		}
+		same := 1
+		for i > 0 && i+1 < len(frames) && frames[i+1] == f {
+			i++
+			same++
+		}
+		if same > 1 {
+			line += fmt.Sprintf(", %d times", same)
+		}
 		lines = append(lines, line)
+	}
+	const most = 20
+	if n := len(lines); n > most {
+		left := fmt.Sprintf("… %d more …", n-most)
+		lines = append(append(lines[:most/2:most/2], left), lines[n-most/2:]...)
 	}
 	if len(e.Roles) > 0 {
 		roles := strings.Join(e.Roles[1:], ", ")
@@ -342,6 +348,7 @@ func (s *source) explainStatic(err error, names starlark.StringDict) Errors {
 	switch err := err.(type) {
 	case syntax.Error:
 		one(err.Pos, err.Msg)
+		out[0].Msg, out[0].Hint = hint(out[0].Msg)
 	case resolve.ErrorList:
 		for _, r := range err {
 			one(r.Pos, r.Msg)

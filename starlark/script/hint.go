@@ -44,7 +44,12 @@ var rewrites = []rewrite{
 	{regexp.MustCompile(`^dict has no \.copy\b`), "dict(d) makes a copy"},
 	{regexp.MustCompile(`^dict has no \.(iteritems|has_key)\b`), "for k, v in d.items(); key in d"},
 	{regexp.MustCompile(`^invalid call of non-function \((.*)\)`), "only functions can be called; is a name used twice?"},
-	{regexp.MustCompile(`^(\w+) called recursively`), ""},
+	{regexp.MustCompile(` does not associate with `), "write a < b and b < c"},
+	{regexp.MustCompile(`^got ',', want ':'`), "a set is set([1, 2]); a dict has key: value"},
+	{regexp.MustCompile(`^got .*, want '[)\]}]'|^got .*, want '[)\]}]', for, or if`), "is a bracket left open, or a comma missing?"},
+	{regexp.MustCompile(`^got indent, want|^unindent does not match`), "check the indentation: a block is indented the same throughout"},
+	{regexp.MustCompile(`^got outdent, want|^got newline, want indent|^got .*, want indent`), "a block has at least one line, indented; write pass if it does nothing"},
+	{regexp.MustCompile(`^unexpected (?:newline|EOF) in string`), "the string has no end; text of several lines is in \"\"\""},
 	{regexp.MustCompile(`^floored division by zero|^floating-point division by zero|^integer modulo by zero`), "check the divisor first"},
 }
 

@@ -225,3 +225,100 @@ func text(err error) string {
 	}
 	return fmt.Sprint(err)
 }
+
+func TestIsolatedPrintAndCancel(t *testing.T) {
+	var mu sync.Mutex
+	var printed []string
+	e := script.New(script.Options{Print: func(ctx context.Context, at script.Position, text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		printed = append(printed, fmt.Sprintf("%v %s", at, text))
+	}})
+	waiting := make(chan struct{})
+	names := builtin("wait", true, func(ctx context.Context) error {
+		close(waiting)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	p, wait, err := isolate(t, e, map[string]string{"main.star": "print(\"loading\")\ndef f():\n    print(\"in f\")\n    wait()\ndef g():\n    return 1\n"}, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-waiting; cancel() }()
+	if _, err := e.Call(ctx, p.Function("f"), nil, nil, script.Limits{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	// The host lives on.
+	if v, err := e.Call(context.Background(), p.Function("g"), nil, nil, script.Limits{}); err != nil || v.String() != "1" {
+		t.Errorf("after the cancel: got %v, %v, want 1", v, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got := fmt.Sprint(printed); got != "[guard/main.star:1:6 loading guard/main.star:3:10 in f]" {
+		t.Errorf("printed %s", got)
+	}
+	_ = wait
+}
+
+func TestIsolatedEndsWithItsContextAndItsFunctionsWithIt(t *testing.T) {
+	e := script.New(script.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	loaded := make(chan *script.RemoteProgram, 2)
+	i := e.Isolate(script.Isolation{
+		Source:  script.Source{FS: fstest.MapFS{"main.star": {Data: []byte("def f():\n    return [1, 2]\ndef bomb():\n    return len(\"a\" * 1000000000)\n")}}},
+		Command: hostCommand(t),
+		Loaded:  func(p *script.RemoteProgram, err error) { loaded <- p },
+	})
+	done := make(chan error, 1)
+	go func() { done <- i.Serve(ctx) }()
+	first := <-loaded
+	call := func(p *script.RemoteProgram, name string) error {
+		_, err := e.Call(context.Background(), p.Function(name), nil, nil, script.Limits{})
+		return err
+	}
+	if err := call(first, "bomb"); !errors.Is(err, script.ErrHostEnded) || limitOf(err) != "memory" {
+		t.Errorf("bomb: got %v, want the memory limit and ErrHostEnded", err)
+	}
+	if err := <-done; !errors.Is(err, script.ErrHostEnded) {
+		t.Errorf("Serve: got %v, want ErrHostEnded", err)
+	}
+	// As a supervisor does.
+	go func() { done <- i.Serve(ctx) }()
+	second := <-loaded
+	if err := call(second, "f"); err != nil {
+		t.Errorf("after the restart: %v", err)
+	}
+	if err := call(first, "f"); !errors.Is(err, script.ErrHostEnded) {
+		t.Errorf("a function of the first host: got %v, want ErrHostEnded", err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Serve with its context ended: got %v, want nil", err)
+	}
+}
+
+func TestIsolatedCannotReachFiles(t *testing.T) {
+	// The host itself checks that it cannot open a file and ends if it can; what
+	// is left to a script is load, which asks the runtime.
+	e := script.New(script.Options{})
+	_, _, err := isolate(t, e, map[string]string{"main.star": "load(\"../../etc/passwd.star\", \"x\")\n"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "leaves the robot's folder") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// BenchmarkIsolated is a call to a handler in another process.
+func BenchmarkIsolated(b *testing.B) {
+	e := script.New(script.Options{})
+	p, _, err := isolate(b, e, map[string]string{"main.star": handlers}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ev, _ := value.FromGo(map[string]any{"t": 31.5})
+	for b.Loop() {
+		if _, err := e.Call(context.Background(), p.Function("on_event"), starlark.Tuple{ev}, nil, script.Limits{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

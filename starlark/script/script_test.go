@@ -3,7 +3,8 @@ package script_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"flag"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -73,36 +74,47 @@ guard/main.star:5:56: drive_to: unknown argument "timeot"
 	}
 }
 
+var update = flag.Bool("update", false, "rewrite testdata/messages.txt")
+
+// TestMessages holds what authors are told against testdata/messages.txt, where
+// it is reviewed as prose: a script and, after =>, what loading it and calling
+// its function f says.
 func TestMessages(t *testing.T) {
-	for _, src := range []string{
-		"x = [1]\ndef f():\n    x.append(2)\n",
-		"n = 0\ndef f():\n    n += 1\n",
-		"def f():\n    return list(range(1 << 62))\n",
-		"def f():\n    while True:\n        pass\n",
-		"def f():\n    f()\n",
-		"def f():\n    s = 'x'\n    while True:\n        s += s\n",
-		"def f():\n    base.drive_to('x', mode='paralell')\n",
-		"def f():\n    base.drive_to('x', 3)\n",
-		"def f():\n    base.drive('x')\n",
-		"def g(a): return a\ndef f():\n    g(b=1)\n",
-		"def f():\n    return {}['a']\n",
-		"class A:\n  pass\n",
-		"try:\n  x = 1\nexcept: pass\n",
-		"x = f'{a}'\n",
-		"x = trunc(1)\ny = lst(3)",
-		"load('x.star', 'y')\n",
-		"load('../x.star', 'y')\n",
-		"load('main.star', 'y')\n",
-	} {
-		e := script.New(script.Options{})
-		p, err := load(t, e, map[string]string{"main.star": src})
-		if err == nil {
-			_, err = e.Call(context.Background(), p.Main().Globals["f"], nil, nil, script.Limits{})
+	const file = "testdata/messages.txt"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, part := range strings.Split(string(b), "\n----\n") {
+		src, want, ok := strings.Cut(part, "\n=>\n")
+		if !ok {
+			t.Fatalf("no => in\n%s", part)
 		}
-		if x, ok := err.(interface{ Text() string }); ok {
-			fmt.Println(x.Text())
-		} else {
-			fmt.Println("??", err)
+		got := messageOf(t, src+"\n")
+		want = strings.TrimSuffix(want, "\n")
+		if got != want && !*update {
+			t.Errorf("for\n%s\ngot\n%s\nwant\n%s", src, got, want)
+		}
+		out = append(out, src+"\n=>\n"+got+"\n")
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(strings.Join(out, "\n----\n")), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
+}
+
+func messageOf(t *testing.T, src string) string {
+	e := script.New(script.Options{Limits: script.Limits{Steps: 100_000}})
+	p, err := load(t, e, map[string]string{
+		"main.star":      src,
+		"lib/doors.star": "def open_door(): pass\n",
+		"lib/bad.star":   "x = = 1\n",
+		"lib/fails.star": "def g():\n    return [][1]\ng()\n",
+	})
+	if err == nil {
+		_, err = e.Call(context.Background(), p.Main().Globals["f"], nil, nil, script.Limits{})
+	}
+	return text(err)
 }

@@ -300,7 +300,11 @@ func (s *session) call(ctx context.Context, f *RemoteFunc, args starlark.Tuple, 
 		late.Stop()
 	}
 	if c.err != nil {
-		return nil, s.explain(c, c.err)
+		err := s.explain(c, c.err)
+		if se, ok := errors.AsType[*Error](err); ok && ctx.Err() != nil && se.Err == nil {
+			se.Err = &LimitError{Limit: "cancelled", cause: context.Cause(ctx)}
+		}
+		return nil, err
 	}
 	return c.v, nil
 }

@@ -45,7 +45,7 @@ func (s *Shell) NeedsMore(text string) bool {
 			len(lines) == 1 && strings.HasSuffix(strings.TrimSpace(last), ":")
 	}
 	se, ok := err.(syntax.Error)
-	return ok && strings.Contains(se.Msg, "end of file") && !strings.HasSuffix(text, "\n\n")
+	return ok && (strings.Contains(se.Msg, "end of file") || strings.Contains(se.Msg, "EOF")) && !strings.HasSuffix(text, "\n\n")
 }
 
 // Eval runs a chunk. If it is an expression its value is returned, else nil.

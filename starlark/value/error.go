@@ -58,6 +58,9 @@ func Nearest(name string, candidates []string) string {
 		} else if p := levenshtein.Distance(plain(name), plain(c), nil) + 1; p < d {
 			d = p
 		}
+		if len(name) > 2 && len(c) > 2 && (strings.HasPrefix(c, name) || strings.HasPrefix(name, c)) {
+			d = min(d, 2) // drive for drive_to
+		}
 		if d < bestDist || d == bestDist && best != "" && c < best {
 			best, bestDist = c, d
 		}

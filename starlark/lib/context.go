@@ -1,0 +1,142 @@
+package lib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.starlark.net/starlark"
+
+	"edged/bus"
+	"edged/starlark/value"
+)
+
+var contextKind = &value.Kind[*run]{
+	Name:    "ctx",
+	Doc:     "The run a function is called in. A parameter called ctx gets it.",
+	Example: "def on_bell(ev, ctx):\n    robot.say(\"who is there?\")\n    answer = ctx.wait_for(\"guard/answer\", timeout = \"10s\")\n    if answer == None:\n        robot.say(\"nobody\")",
+	Attrs: []value.Attr[*run]{
+		{Name: "task", Doc: "What an agent was asked to do; None in a handler.", Get: func(r *run) (any, error) { return r.task, nil }},
+		{Name: "event", Doc: "The event that is handled; None where there is none.", Get: func(r *run) (any, error) {
+			if r.event == nil {
+				return nil, nil
+			}
+			return eventValue(*r.event), nil
+		}},
+		{Name: "cause", Doc: "The seq of the event that brought this run about, 0 if none.", Type: value.Int, Get: func(r *run) (any, error) {
+			seq, _ := bus.CauseOf(r)
+			return int64(seq), nil
+		}},
+		{Name: "name", Doc: "The name of the agent that runs, or empty.", Type: value.String, Get: func(r *run) (any, error) { return r.name, nil }},
+		{Name: "state", Doc: "A dict for this run alone.", Get: func(r *run) (any, error) {
+			if r.state == nil {
+				r.state = new(starlark.Dict)
+			}
+			return raw{r.state}, nil
+		}},
+		{Name: "cancelled", Doc: "Whether the run is to end.", Type: value.Bool, Get: func(r *run) (any, error) { return r.Err() != nil, nil }},
+		{Name: "resumed", Doc: "Whether the run was taken up again after a restart, see wait_for.", Type: value.Bool, Get: func(r *run) (any, error) {
+			return r.durable != nil && r.durable.resumed, nil
+		}},
+		{Name: "bus", Doc: "The module bus.", Get: func(r *run) (any, error) { return r.b.predeclared["bus"], nil }},
+		{Name: "blackboard", Doc: "The module bb.", Get: func(r *run) (any, error) { return r.b.predeclared["bb"], nil }},
+	},
+	Methods: []value.Method[*run]{
+		{
+			Func: value.Func{
+				Name: "sleep", Doc: "Waits; it ends with the run.", Blocks: true,
+				Params: []value.Param{
+					{Name: "duration", Type: value.Duration, Required: true, Positional: true, Doc: "How long."},
+					{Name: "durable", Type: value.Bool, Default: false, Doc: "Wait on after a restart, see wait_for."},
+					{Name: "policy", Type: policies, Default: "resume", Doc: "What a restart does to it, see wait_for."},
+				},
+			},
+			Do: func(r *run, c *value.Call) (starlark.Value, error) {
+				if !c.Bool("durable") {
+					return nil, sleep(c.Context(), c.Duration("duration"))
+				}
+				_, err := r.wait(c, "", c.Duration("duration"), nil)
+				return nil, err
+			},
+		},
+		{
+			Func: value.Func{
+				Name: "wait_for", Blocks: true, Returns: "the event, or None if it did not come in time",
+				Doc: "Waits for an event. A durable wait survives a restart: then the handler is called again from its beginning with the same event, what it had waited for returns at once, and the wait goes on. What the handler does before a durable wait is done again, so let it be harmless, or look at ctx.resumed.",
+				Params: []value.Param{
+					{Name: "filter", Type: value.String, Required: true, Positional: true, Doc: "An MQTT topic filter."},
+					{Name: "timeout", Type: value.Duration, Doc: "When to give up; never if missing."},
+					{Name: "where", Type: value.Callable, Doc: "Asked with each event; it must be quick."},
+					{Name: "durable", Type: value.Bool, Default: false, Doc: "Survive a restart. The handler must be a global function."},
+					{Name: "policy", Type: policies, Default: "resume", Doc: "What a restart does to a durable wait: it goes on for the rest of its time (resume), it is forgotten (drop), or it ends at once as if its time were over (fire)."},
+				},
+			},
+			Do: (*run).waitFor,
+		},
+	},
+}
+
+// raw is a script value that is handed on as it is, not frozen.
+type raw struct{ starlark.Value }
+
+func (r *run) waitFor(c *value.Call) (starlark.Value, error) {
+	filter := c.String("filter")
+	if err := r.b.mayHear(c, filter); err != nil {
+		return nil, err
+	}
+	cb, err := newCallback(c, "where", "event")
+	if err != nil {
+		return nil, err
+	}
+	var accept func(bus.Event) bool
+	if cb != nil {
+		accept = func(e bus.Event) bool {
+			q := &run{Context: r, b: r.b, source: r.source, event: &e, pure: "where"}
+			v, err := r.b.ask(q, cb, eventValue(e))
+			if err != nil {
+				r.b.report(q, r.source+":"+cb.name, err, e)
+				return false
+			}
+			return bool(v.Truth())
+		}
+	}
+	timeout := time.Duration(-1)
+	if c.Has("timeout") {
+		timeout = c.Duration("timeout")
+	}
+	if c.Bool("durable") {
+		return r.wait(c, filter, timeout, accept)
+	}
+	e, ok, err := r.b.next(c.Context(), filter, timeout, accept)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return eventValue(e), nil
+}
+
+// next waits for the next event of a filter, at most timeout if that is not
+// negative; ok is false if none came in time.
+func (b *Behaviour) next(ctx context.Context, filter string, timeout time.Duration, accept func(bus.Event) bool) (e bus.Event, ok bool, err error) {
+	sub, err := b.host.Bus.Subscribe(filter, bus.Queue{Limit: 1, Overflow: bus.DropNew, Where: accept, Name: b.folder + ": wait_for"})
+	if err != nil {
+		return e, false, err
+	}
+	defer sub.Close()
+	inner := ctx
+	if timeout >= 0 {
+		var cancel context.CancelFunc
+		inner, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	e, err = sub.Next(inner)
+	switch {
+	case err == nil:
+		return e, true, nil
+	case ctx.Err() != nil:
+		return e, false, context.Cause(ctx)
+	case errors.Is(err, context.DeadlineExceeded):
+		return e, false, nil
+	}
+	return e, false, fmt.Errorf("wait for %s: %w", filter, err)
+}
