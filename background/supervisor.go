@@ -125,6 +125,14 @@ func NewSupervisor(name string, o Options, children ...Child) *Supervisor {
 // Name is the supervisor's name.
 func (s *Supervisor) Name() string { return s.name }
 
+// Check tells what is wrong with the children given to NewSupervisor, as Start
+// would: names, policies, dependencies.
+func (s *Supervisor) Check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bad
+}
+
 // Start starts the children in order and returns when all are started. If one
 // fails, those before it are stopped in reverse order and Start returns a
 // [StartError]. The tree is stopped when ctx ends or by Stop.

@@ -553,9 +553,6 @@ func Test24SignificantChild(t *testing.T) {
 		s.workers["a"].leave()
 		s.want("stop:c")
 	}, both...)
-	if err := bg.NewSupervisor("x", bg.Options{}, bg.Child{Name: "a", Service: bg.Func(nil), Restart: bg.Permanent, Significant: true}).Start(t.Context()); err == nil {
-		t.Error("permanent and significant was accepted")
-	}
 }
 
 func Test25StopDuringBackoff(t *testing.T) {
