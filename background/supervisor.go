@@ -137,6 +137,9 @@ func (s *Supervisor) Check() error {
 // fails, those before it are stopped in reverse order and Start returns a
 // [StartError]. The tree is stopped when ctx ends or by Stop.
 func (s *Supervisor) Start(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("background: start %s: %w", s.name, context.Cause(ctx))
+	}
 	l, err := s.open(ctx, nil)
 	if err != nil {
 		return err
