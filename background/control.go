@@ -2,7 +2,9 @@ package background
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"edged/bus"
@@ -137,11 +139,14 @@ func (s *Supervisor) active() bool {
 	return s.life != nil && s.life.state == Running && !s.life.quitting
 }
 
+// crashed publishes a crash with all that the error knows: backtrace, script, line.
 func (s *Supervisor) crashed(l *life, c *child, err error) {
-	m := map[string]any{"error": err.Error(), "restarts": int64(c.restarts)}
-	if b := backtrace(err); b != "" {
-		m["backtrace"] = b
+	m := map[string]any{}
+	var f interface{ Fields() map[string]any }
+	if errors.As(err, &f) {
+		maps.Copy(m, f.Fields())
 	}
+	m["error"], m["restarts"] = err.Error(), int64(c.restarts)
 	s.say(l, c.Name, "crash", m)
 }
 

@@ -231,3 +231,26 @@ func TestOddTasks(t *testing.T) {
 		}
 	})
 }
+
+// scriptError is an error that knows where it came from.
+type scriptError struct{}
+
+func (scriptError) Error() string { return "no such topic" }
+func (scriptError) Fields() map[string]any {
+	return map[string]any{"script": "main.star", "line": int64(7), "backtrace": "main.star:7: in on_alert"}
+}
+
+func TestCrashSaysWhere(t *testing.T) {
+	inRobot(t, bg.AgentOptions{}, func(r *robot) {
+		var crash map[string]any
+		_ = must(r.bus.Tap("edged/background/scout/crash", func(e bus.Event) { crash = e.Payload().(map[string]any) }))
+		r.run = func(context.Context, agent.Task) error { return scriptError{} }
+		r.say(1)
+		if crash["script"] != "main.star" || crash["line"] != int64(7) || crash["error"] != "no such topic" {
+			t.Errorf("got %v", crash)
+		}
+		if st := r.agent.Status(); st.Backtrace != "main.star:7: in on_alert" {
+			t.Errorf("got %+v", st)
+		}
+	})
+}
