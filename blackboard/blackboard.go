@@ -95,6 +95,7 @@ type Board struct {
 	bus   *bus.Bus
 	wheel *timer.Wheel
 	store *store // nil in memory
+	done  bool   // the file is closed for good; guarded by committer.running
 
 	mu      sync.RWMutex // guards everything below but the counters; never held while calling out
 	entries map[string]*entry
@@ -173,7 +174,10 @@ func Open(b *bus.Bus, o Options) (*Board, error) {
 	if o.Path == "" {
 		return d, nil
 	}
-	if err := d.openFile(); err != nil {
+	err := d.openFile()
+	d.publish(d.commits.news)
+	d.commits.news = nil
+	if err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -272,9 +276,21 @@ type counters struct {
 	expired, late                              atomic.Uint64
 }
 
-// publish says what happened to the board itself.
-func (b *Board) publish(what string, fields map[string]any) {
-	if _, err := b.bus.Publish(context.Background(), "blackboard", "edged/blackboard/"+what, fields); err != nil && !errors.Is(err, bus.ErrClosed) {
-		b.opt.Log.Error("blackboard event lost", "event", what, "err", err)
+// news is what happened to the board itself, to be published when no lock is held.
+type news struct {
+	what   string
+	fields map[string]any
+}
+
+// tell keeps news for the next publish; the caller holds running.
+func (b *Board) tell(what string, fields map[string]any) {
+	b.commits.news = append(b.commits.news, news{what, fields})
+}
+
+func (b *Board) publish(list []news) {
+	for _, n := range list {
+		if _, err := b.bus.Publish(context.Background(), "blackboard", "edged/blackboard/"+n.what, n.fields); err != nil && !errors.Is(err, bus.ErrClosed) {
+			b.opt.Log.Error("blackboard event lost", "event", n.what, "err", err)
+		}
 	}
 }

@@ -16,6 +16,11 @@ import (
 type committer struct {
 	running sync.Mutex // held by the one commit that writes; taken before Board.mu
 
+	// guarded by running
+	news   []news
+	unread bool      // the file could not even be read
+	tried  time.Time // when opening the file failed last
+
 	// guarded by Board.mu
 	dirty   []*entry // keys whose record in the file is not current
 	extra   []put    // everything else that is not written yet, in order
@@ -25,7 +30,6 @@ type committer struct {
 	retry   *time.Timer
 	pause   time.Duration // until the next retry
 	trouble *StoreError   // why nothing can be written now
-	unread  bool          // the file could not even be read; guarded by running
 
 	snapshot *time.Timer
 	changed  bool // since the last snapshot
@@ -171,9 +175,19 @@ func (o *op) after(then func()) {
 // lead runs one commit: for the ops of t, if any, and for everything that is
 // not written yet.
 func (b *Board) lead(t *batch) error {
+	b.commits.running.Lock()
+	err := b.commit(t)
+	news := b.commits.news
+	b.commits.news = nil
+	b.commits.running.Unlock()
+	b.publish(news) // whoever hears of it may want the next commit
+	b.bus.Deliver()
+	return err
+}
+
+// commit is lead's work; the caller holds running.
+func (b *Board) commit(t *batch) error {
 	c := &b.commits
-	c.running.Lock()
-	defer c.running.Unlock()
 	b.mu.Lock()
 	if t == nil {
 		t = &batch{applied: make(chan struct{}), wants: len(c.dirty)+len(c.extra) > 0 || c.trouble != nil}
@@ -184,19 +198,15 @@ func (b *Board) lead(t *batch) error {
 		o.err = o.prepare(t)
 		o.out = o.err != nil
 	}
-	if !t.wants {
-		t.conclude(b, nil)
+	var err error
+	if t.wants {
+		b.capture(t)
 		b.mu.Unlock()
-		b.bus.Deliver()
-		return nil
+		err = b.writeOut(t)
+		b.mu.Lock()
 	}
-	b.capture(t)
-	b.mu.Unlock()
-	err := b.writeOut(t)
-	b.mu.Lock()
 	t.conclude(b, err)
 	b.mu.Unlock()
-	b.bus.Deliver()
 	return err
 }
 

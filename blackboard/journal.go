@@ -9,7 +9,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // ErrLimit says that a journal holds as much as it may.
@@ -37,14 +36,6 @@ type Journal struct {
 	full  uint64
 }
 
-// Records are small named records that belong to one part of the runtime and
-// are no keys of the board: retained messages, a latch, checkpoints.
-type Records struct {
-	b    *Board
-	ns   string
-	recs map[string][]byte // guarded by Board.mu
-}
-
 // logs are the journals and record rooms. Guarded by Board.mu.
 type logs struct {
 	journals map[string]*Journal
@@ -60,15 +51,6 @@ func (l *logs) journal(name string) *Journal {
 		l.journals[name] = j
 	}
 	return j
-}
-
-func (l *logs) room(ns string) *Records {
-	r := l.rooms[ns]
-	if r == nil {
-		r = &Records{ns: ns, recs: map[string][]byte{}}
-		l.rooms[ns] = r
-	}
-	return r
 }
 
 // Journal opens the journal of a name with what it held before. Calling it
@@ -256,102 +238,6 @@ func (l *logs) loadJournal(name string, k, v []byte) error {
 		return fmt.Errorf("%w: journal key of %d bytes", errRecord, len(k))
 	}
 	l.journal(name).keep(binary.BigEndian.Uint64(k), bytes.Clone(body))
-	return nil
-}
-
-// Records opens a room of named records with what it held before.
-func (b *Board) Records(ns string) *Records {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r := b.logs.room(ns)
-	r.b = b
-	return r
-}
-
-// Put stores a record under a name; with sync it is on disk when Put returns.
-func (r *Records) Put(ctx context.Context, name string, v []byte, sync bool) error {
-	return r.write(ctx, name, append([]byte{}, v...), sync)
-}
-
-// Delete removes a record; it is gone from the disk within the board's window.
-func (r *Records) Delete(ctx context.Context, name string) error {
-	return r.write(ctx, name, nil, false)
-}
-
-func (r *Records) write(ctx context.Context, name string, v []byte, sync bool) error {
-	if err := checkKey("record in "+r.ns, name); err != nil {
-		return err
-	}
-	b := r.b
-	p := put{bucket: recordPrefix + r.ns, key: name}
-	if v != nil {
-		p.value = sealBytesRecord([]byte(name), v)
-	}
-	keep := func() {
-		if v == nil {
-			delete(r.recs, name)
-		} else {
-			r.recs[name] = v
-		}
-	}
-	b.mu.Lock()
-	have, ok := r.recs[name]
-	idle := ok == (v != nil) && bytes.Equal(have, v) && !sync
-	var err error
-	if !sync || b.store == nil {
-		switch {
-		case b.closed:
-			err = fmt.Errorf("blackboard: record %s/%s: %w", r.ns, name, ErrClosed)
-		case idle:
-		default:
-			if err = b.commits.refuse("record in "+r.ns, name); err == nil {
-				keep()
-				b.later(p)
-			}
-		}
-		b.mu.Unlock()
-		return err
-	}
-	b.mu.Unlock()
-	return b.commitOp(ctx, &op{
-		name:    "record " + r.ns + "/" + name,
-		prepare: func(t *batch) error { t.add(p); return nil },
-		finish: func(err error) {
-			if err == nil {
-				keep()
-			}
-		},
-	}, nil)
-}
-
-// Get gives a record, which must not be changed.
-func (r *Records) Get(name string) ([]byte, bool) {
-	r.b.mu.RLock()
-	defer r.b.mu.RUnlock()
-	v, ok := r.recs[name]
-	return v, ok
-}
-
-// All ranges over the records in the order of their names, as of the call.
-func (r *Records) All() iter.Seq2[string, []byte] {
-	r.b.mu.RLock()
-	recs := maps.Clone(r.recs)
-	r.b.mu.RUnlock()
-	return func(yield func(string, []byte) bool) {
-		for _, k := range slices.Sorted(maps.Keys(recs)) {
-			if !yield(k, recs[k]) {
-				return
-			}
-		}
-	}
-}
-
-func (l *logs) loadRecord(ns string, k, v []byte) error {
-	body, err := unseal(formatBytes, k, v)
-	if err != nil {
-		return err
-	}
-	l.room(ns).recs[strings.Clone(string(k))] = append([]byte{}, body...)
 	return nil
 }
 

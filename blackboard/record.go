@@ -21,27 +21,26 @@ const (
 	maxDepth    = 64
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 var errRecord = errors.New("record is not well formed")
 
 func seal(dst []byte, format byte, key []byte, body func([]byte) []byte) []byte {
 	at := len(dst)
 	dst = append(dst, format, 0, 0, 0, 0)
 	dst = body(dst)
-	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, dst[at+sealBytes:])
-	sum = crc32.Update(sum, castagnoli, dst[at:at+1])
-	binary.LittleEndian.PutUint32(dst[at+1:], sum)
+	binary.LittleEndian.PutUint32(dst[at+1:], checksum(format, key, dst[at+sealBytes:]))
 	return dst
+}
+
+func checksum(format byte, key, body []byte) uint32 {
+	t := crc32.MakeTable(crc32.Castagnoli) // the package keeps it
+	return crc32.Update(crc32.Update(crc32.Checksum(key, t), t, body), t, []byte{format})
 }
 
 func unseal(format byte, key, rec []byte) ([]byte, error) {
 	if len(rec) < sealBytes {
 		return nil, fmt.Errorf("%w: %d bytes", ErrChecksum, len(rec))
 	}
-	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, rec[sealBytes:])
-	sum = crc32.Update(sum, castagnoli, rec[:1])
-	if sum != binary.LittleEndian.Uint32(rec[1:]) {
+	if checksum(rec[0], key, rec[sealBytes:]) != binary.LittleEndian.Uint32(rec[1:]) {
 		return nil, ErrChecksum
 	}
 	if rec[0] != format {

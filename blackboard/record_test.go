@@ -86,13 +86,15 @@ func FuzzRecord(f *testing.F) {
 
 // FuzzWalk feeds the reader of files with anything: it must return.
 func FuzzWalk(f *testing.F) {
-	path, _, _ := sample(f)
-	b, err := os.ReadFile(path + ".whole")
+	d := open(f, file(f))
+	for _, k := range []string{"a", "b", "c"} {
+		set(f, d, k, k, SetOptions{Mode: Sync})
+	}
+	b, err := os.ReadFile(d.opt.Path)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(b[:20*pageSize])
-	f.Add(b)
+	f.Add(b[:8*pageSize])
 	f.Add([]byte("short"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _, _ = walk(bytes.NewReader(b), int64(len(b)), func(string, []byte, []byte) error { return nil })

@@ -39,8 +39,6 @@ type meta struct {
 	txid           uint64
 }
 
-var le = binary.LittleEndian
-
 func parseMeta(b []byte) (meta, error) {
 	if len(b) < pageHeader+64 {
 		return meta{}, errors.New("meta page is cut")
@@ -49,16 +47,16 @@ func parseMeta(b []byte) (meta, error) {
 	h := fnv.New64a()
 	h.Write(m[:56])
 	switch {
-	case le.Uint32(m) != boltMagic:
+	case binary.LittleEndian.Uint32(m) != boltMagic:
 		return meta{}, errors.New("not a database")
-	case le.Uint32(m[4:]) != boltVersion:
-		return meta{}, fmt.Errorf("format %d is unknown", le.Uint32(m[4:]))
-	case h.Sum64() != le.Uint64(m[56:]):
+	case binary.LittleEndian.Uint32(m[4:]) != boltVersion:
+		return meta{}, fmt.Errorf("format %d is unknown", binary.LittleEndian.Uint32(m[4:]))
+	case h.Sum64() != binary.LittleEndian.Uint64(m[56:]):
 		return meta{}, errors.New("meta page: checksum mismatch")
 	}
 	out := meta{
-		pageSize: int64(le.Uint32(m[8:])), root: le.Uint64(m[16:]), freelist: le.Uint64(m[32:]),
-		pages: le.Uint64(m[40:]), txid: le.Uint64(m[48:]),
+		pageSize: int64(binary.LittleEndian.Uint32(m[8:])), root: binary.LittleEndian.Uint64(m[16:]), freelist: binary.LittleEndian.Uint64(m[32:]),
+		pages: binary.LittleEndian.Uint64(m[40:]), txid: binary.LittleEndian.Uint64(m[48:]),
 	}
 	if s := out.pageSize; s < 1024 || s > 64<<10 || s&(s-1) != 0 {
 		return meta{}, fmt.Errorf("page size %d", s)
@@ -144,8 +142,8 @@ func (w *walker) load(id uint64) ([]byte, uint16, error) {
 	if _, err := w.f.ReadAt(buf, int64(id)*w.meta.pageSize); err != nil {
 		return nil, 0, fmt.Errorf("page %d: %w", id, err)
 	}
-	over := uint64(le.Uint32(buf[12:]))
-	if got := le.Uint64(buf); got != id || over >= w.meta.pages-id {
+	over := uint64(binary.LittleEndian.Uint32(buf[12:]))
+	if got := binary.LittleEndian.Uint64(buf); got != id || over >= w.meta.pages-id {
 		return nil, 0, fmt.Errorf("page %d says it is page %d with %d more", id, got, over)
 	}
 	for i := id; i <= id+over; i++ {
@@ -160,7 +158,7 @@ func (w *walker) load(id uint64) ([]byte, uint16, error) {
 			return nil, 0, fmt.Errorf("page %d: %w", id, err)
 		}
 	}
-	return buf, le.Uint16(buf[8:]), nil
+	return buf, binary.LittleEndian.Uint16(buf[8:]), nil
 }
 
 // page walks a subtree whose keys must lie in [lo, hi). It returns the last key.
@@ -179,7 +177,7 @@ func (w *walker) elements(buf []byte, flags uint16, id uint64, bucket string, lo
 	if flags != flagBranch && flags != flagLeaf {
 		return nil, fmt.Errorf("page %d: unexpected kind %#x", id, flags)
 	}
-	count := int(le.Uint16(buf[10:]))
+	count := int(binary.LittleEndian.Uint16(buf[10:]))
 	next := pageHeader + count*elemSize // where the next element's data must begin
 	if next > len(buf) || count == 0 && flags == flagBranch {
 		return nil, fmt.Errorf("page %d: %d elements", id, count)
@@ -191,9 +189,9 @@ func (w *walker) elements(buf []byte, flags uint16, id uint64, bucket string, lo
 		e := buf[at:]
 		var pos, ksize, vsize int
 		if flags == flagBranch {
-			pos, ksize = at+int(le.Uint32(e)), int(le.Uint32(e[4:]))
+			pos, ksize = at+int(binary.LittleEndian.Uint32(e)), int(binary.LittleEndian.Uint32(e[4:]))
 		} else {
-			pos, ksize, vsize = at+int(le.Uint32(e[4:])), int(le.Uint32(e[8:])), int(le.Uint32(e[12:]))
+			pos, ksize, vsize = at+int(binary.LittleEndian.Uint32(e[4:])), int(binary.LittleEndian.Uint32(e[8:])), int(binary.LittleEndian.Uint32(e[12:]))
 		}
 		if pos != next || ksize <= 0 || vsize < 0 || ksize > len(buf)-pos || vsize > len(buf)-pos-ksize {
 			return nil, fmt.Errorf("page %d: element %d is misplaced", id, i)
@@ -205,10 +203,10 @@ func (w *walker) elements(buf []byte, flags uint16, id uint64, bucket string, lo
 		}
 		last = key
 		if flags == flagBranch {
-			children = append(children, child{key, le.Uint64(e[8:])})
+			children = append(children, child{key, binary.LittleEndian.Uint64(e[8:])})
 			continue
 		}
-		if err := w.leaf(le.Uint32(e), id, bucket, key, buf[pos+ksize:next], depth); err != nil {
+		if err := w.leaf(binary.LittleEndian.Uint32(e), id, bucket, key, buf[pos+ksize:next], depth); err != nil {
 			return nil, err
 		}
 	}
@@ -243,7 +241,7 @@ func (w *walker) leaf(flags uint32, id uint64, bucket string, key, value []byte,
 	if bucket != "" {
 		name = bucket + "/" + name
 	}
-	if root := le.Uint64(value); root != 0 {
+	if root := binary.LittleEndian.Uint64(value); root != 0 {
 		_, err := w.page(root, name, nil, nil, depth+1)
 		return err
 	}
@@ -251,7 +249,7 @@ func (w *walker) leaf(flags uint32, id uint64, bucket string, key, value []byte,
 	if len(in) < pageHeader || depth > maxDepth {
 		return fmt.Errorf("page %d: damaged inline bucket", id)
 	}
-	if le.Uint16(in[8:]) != flagLeaf {
+	if binary.LittleEndian.Uint16(in[8:]) != flagLeaf {
 		return fmt.Errorf("page %d: damaged inline bucket", id)
 	}
 	_, err := w.elements(in, flagLeaf, id, name, nil, nil, depth+1)
@@ -267,15 +265,15 @@ func (w *walker) freelist() error {
 	if err != nil {
 		return fmt.Errorf("free list: %w", err)
 	}
-	count, at := uint64(le.Uint16(buf[10:])), pageHeader
+	count, at := uint64(binary.LittleEndian.Uint16(buf[10:])), pageHeader
 	if count == 0xFFFF {
-		count, at = le.Uint64(buf[pageHeader:]), pageHeader+8
+		count, at = binary.LittleEndian.Uint64(buf[pageHeader:]), pageHeader+8
 	}
 	if flags != flagFreelist || count > uint64(len(buf)-at)/8 {
 		return errors.New("free list is damaged")
 	}
 	for i := range int(count) {
-		id := le.Uint64(buf[at+8*i:])
+		id := binary.LittleEndian.Uint64(buf[at+8*i:])
 		if id < 2 || id >= w.meta.pages || w.seen[id] {
 			return fmt.Errorf("free list: page %d is in use or outside the file", id)
 		}
