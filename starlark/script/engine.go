@@ -79,7 +79,8 @@ func (p Position) String() string {
 
 // Engine runs script functions under limits. It owns the threads, which it uses
 // again, and one timer that runs only while calls do. All its methods may be
-// called concurrently.
+// called concurrently. Nothing is shared between engines, so one that is made
+// in a synctest bubble lives in its time.
 type Engine struct {
 	limits  Limits
 	heap    uint64
@@ -136,6 +137,9 @@ func (e *Engine) Call(ctx context.Context, fn starlark.Value, args starlark.Tupl
 // pass its limit.
 const checkEvery = 4096
 
+// maxPrints is how many lines one call may print.
+const maxPrints = 1000
+
 // runner is a thread with the state of the call that runs on it. It implements
 // value.Runner.
 type runner struct {
@@ -144,6 +148,7 @@ type runner struct {
 
 	// Of the calling goroutine alone.
 	first  uint64 // steps of the thread when the call began
+	prints int    // lines printed by the call
 	broken bool   // a panic went through the thread: it is not used again
 
 	mu     sync.Mutex // guards the rest, which the watch reads
@@ -216,7 +221,7 @@ func (r *runner) run(ctx context.Context, fn starlark.Value, args starlark.Tuple
 
 func (r *runner) begin(ctx context.Context, l Limits) {
 	t := r.thread
-	r.first = t.Steps
+	r.first, r.prints = t.Steps, 0
 	t.SetMaxExecutionSteps(r.first + min(checkEvery, l.Steps))
 	r.mu.Lock()
 	r.ctx, r.limits, r.active = ctx, l, true
@@ -280,8 +285,11 @@ func (r *runner) ended() bool {
 }
 
 func (r *runner) print(t *starlark.Thread, text string) {
-	if r.e.print == nil {
+	if r.prints++; r.e.print == nil || r.prints > maxPrints {
 		return
+	}
+	if r.prints == maxPrints {
+		text = fmt.Sprintf("… no more than %d lines are printed by one call", maxPrints)
 	}
 	at := Position{}
 	if t.CallStackDepth() > 1 {

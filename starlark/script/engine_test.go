@@ -145,6 +145,8 @@ def f():
     a = attempt(bad, [], y = 2)
     b = attempt(good, 1, y = 2)
     b.value.append(3) # not frozen
+    c = attempt(lambda f: f, f = 7)
+    if c.value != 7: fail(c.error)
     return (a.ok, a.value, a.error, bool(a), b.ok, b.value, b.error, bool(b), str(attempt(fail, "no").error))
 `, nil)
 	v, err := e.Call(context.Background(), g["f"], nil, nil, script.Limits{})

@@ -21,11 +21,11 @@ type Error struct {
 	Position
 	Code   string // the line of code, or empty
 	Msg    string
-	Hint   string  // what to write instead, or empty
-	Rule   string  // for warnings of the checker, the rule's name
-	Frames []Frame // script functions, innermost first
-	Roles  []string
-	Err    error // the cause
+	Hint   string   // what to write instead, or empty
+	Rule   string   // for warnings of the checker, the rule's name
+	Frames []Frame  // script functions, innermost first
+	Roles  []string // what the outermost function is to whom, then the circumstances: see WithRole
+	Err    error    // the cause
 }
 
 // Frame is a script function that was running.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const frozenHint = "globals are read-only after start; keep state in `bb` or `ctx`"
@@ -27,41 +28,43 @@ type rewrite struct {
 	hint    string
 }
 
-var rewrites = []rewrite{
-	{regexp.MustCompile(`^cannot .*frozen|frozen (list|dict|set|hash table)|during iteration of frozen`), frozenHint},
-	{regexp.MustCompile(`^cannot .* during iteration$`), "go over a copy: for x in list(xs)"},
-	{regexp.MustCompile(`^local variable (\w+) referenced before assignment`), "$1 is assigned in this function, so it is local to it; " + frozenHint},
-	{regexp.MustCompile(`^global variable (\w+) referenced before assignment`), "$1 is defined further down; move it up or use it in a function that runs later"},
-	{regexp.MustCompile(`^key (".*") not in dict`), "use .get($1, default) where the key may be missing"},
-	{regexp.MustCompile(`^dict has no \.(\w+) field or method`), `write ["$1"] for a key of a dict`},
-	{regexp.MustCompile(`^unknown binary op: (?:string \+ (?:int|float)|(?:int|float) \+ string)`), `write str(x), or "%s" % x`},
-	{regexp.MustCompile(`^(?:for loop: |.*)string (?:value )?is not iterable|got string, want iterable`), "go over s.elems(), or s.split()"},
-	{regexp.MustCompile(`^string has no \.(format_map|zfill|ljust|rjust|center)\b`), `use "%…" formatting, such as "%d" % n`},
-	{regexp.MustCompile(`^list has no \.sort\b`), "xs = sorted(xs) makes a sorted copy"},
-	{regexp.MustCompile(`^list has no \.reverse\b`), "xs = reversed(xs) makes a reversed copy"},
-	{regexp.MustCompile(`^list has no \.copy\b`), "list(xs) makes a copy"},
-	{regexp.MustCompile(`^list has no \.count\b`), "len([x for x in xs if x == y]) counts"},
-	{regexp.MustCompile(`^dict has no \.copy\b`), "dict(d) makes a copy"},
-	{regexp.MustCompile(`^dict has no \.(iteritems|has_key)\b`), "for k, v in d.items(); key in d"},
-	{regexp.MustCompile(`^invalid call of non-function \((.*)\)`), "only functions can be called; is a name used twice?"},
-	{regexp.MustCompile(` does not associate with `), "write a < b and b < c"},
-	{regexp.MustCompile(`^got ',', want ':'`), "a set is set([1, 2]); a dict has key: value"},
-	{regexp.MustCompile(`^got .*, want '[)\]}]'|^got .*, want '[)\]}]', for, or if`), "is a bracket left open, or a comma missing?"},
-	{regexp.MustCompile(`^got indent, want|^unindent does not match`), "check the indentation: a block is indented the same throughout"},
-	{regexp.MustCompile(`^got outdent, want|^got newline, want indent|^got .*, want indent`), "a block has at least one line, indented; write pass if it does nothing"},
-	{regexp.MustCompile(`^unexpected (?:newline|EOF) in string`), "the string has no end; text of several lines is in \"\"\""},
-	{regexp.MustCompile(`^floored division by zero|^floating-point division by zero|^integer modulo by zero`), "check the divisor first"},
-}
-
-var didYouMean = regexp.MustCompile(` \(did you mean \.?([^?]+)\?\)$`)
+// rewrites are made when the first script fails.
+var rewrites = sync.OnceValue(func() []rewrite {
+	return []rewrite{
+		{re(`^cannot .*frozen|frozen (list|dict|set|hash table)|during iteration of frozen`), frozenHint},
+		{re(`^cannot .* during iteration$`), "go over a copy: for x in list(xs)"},
+		{re(`^local variable (\w+) referenced before assignment`), "$1 is assigned in this function, so it is local to it; " + frozenHint},
+		{re(`^global variable (\w+) referenced before assignment`), "$1 is defined further down; move it up or use it in a function that runs later"},
+		{re(`^key (".*") not in dict`), "use .get($1, default) where the key may be missing"},
+		{re(`^dict has no \.(\w+) field or method`), `write ["$1"] for a key of a dict`},
+		{re(`^unknown binary op: (?:string \+ (?:int|float)|(?:int|float) \+ string)`), `write str(x), or "%s" % x`},
+		{re(`^(?:for loop: |.*)string (?:value )?is not iterable|got string, want iterable`), "go over s.elems(), or s.split()"},
+		{re(`^string has no \.(format_map|zfill|ljust|rjust|center)\b`), `use "%…" formatting, such as "%d" % n`},
+		{re(`^list has no \.sort\b`), "xs = sorted(xs) makes a sorted copy"},
+		{re(`^list has no \.reverse\b`), "xs = reversed(xs) makes a reversed copy"},
+		{re(`^list has no \.copy\b`), "list(xs) makes a copy"},
+		{re(`^list has no \.count\b`), "len([x for x in xs if x == y]) counts"},
+		{re(`^dict has no \.copy\b`), "dict(d) makes a copy"},
+		{re(`^dict has no \.(iteritems|has_key)\b`), "for k, v in d.items(); key in d"},
+		{re(`^invalid call of non-function \((.*)\)`), "only functions can be called; is a name used twice?"},
+		{re(` does not associate with `), "write a < b and b < c"},
+		{re(`^got ',', want ':'`), "a set is set([1, 2]); a dict has key: value"},
+		{re(`^got .*, want '[)\]}]'|^got .*, want '[)\]}]', for, or if`), "is a bracket left open, or a comma missing?"},
+		{re(`^got indent, want|^unindent does not match`), "check the indentation: a block is indented the same throughout"},
+		{re(`^got outdent, want|^got newline, want indent|^got .*, want indent`), "a block has at least one line, indented; write pass if it does nothing"},
+		{re(`^unexpected (?:newline|EOF) in string`), "the string has no end; text of several lines is in \"\"\""},
+		{re(`^floored division by zero|^floating-point division by zero|^integer modulo by zero`), "check the divisor first"},
+	}
+})
 
 // hint splits what the interpreter already suggests from a message, and adds
 // what it does not.
 func hint(msg string) (string, string) {
 	own := ""
-	if m := didYouMean.FindStringSubmatchIndex(msg); m != nil {
-		own = fmt.Sprintf("did you mean %q?", msg[m[2]:m[3]])
-		msg = msg[:m[0]]
+	if i := strings.LastIndex(msg, " (did you mean "); i >= 0 && strings.HasSuffix(msg, "?)") {
+		name := strings.TrimSuffix(msg[i+len(" (did you mean "):], "?)")
+		own = fmt.Sprintf("did you mean %q?", strings.TrimPrefix(name, "."))
+		msg = msg[:i]
 	}
 	if name, ok := strings.CutPrefix(msg, "undefined: "); ok {
 		if h := pythonNames[name]; h != "" {
@@ -69,7 +72,7 @@ func hint(msg string) (string, string) {
 		}
 		return msg, own
 	}
-	for _, r := range rewrites {
+	for _, r := range rewrites() {
 		if m := r.pattern.FindStringSubmatchIndex(msg); m != nil && own == "" {
 			return msg, string(r.pattern.ExpandString(nil, r.hint, msg, m))
 		}

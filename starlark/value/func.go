@@ -18,7 +18,8 @@ type Func struct {
 	Params  []Param
 	// Rest, if set, names further positional arguments of any number.
 	Rest string
-	// Named, if set, takes keyword arguments that are in no row.
+	// Named, if set, takes keyword arguments that are in no row, or whose row
+	// has been given by position: they are meant for something else.
 	Named   string
 	Returns string // what comes back, a phrase; empty means None
 	// Blocks says that the call waits for the world. The time spent in it does
@@ -179,7 +180,7 @@ next:
 	for _, kv := range kwargs {
 		k := string(kv[0].(starlark.String))
 		for i := range params {
-			if params[i].Name == k {
+			if params[i].Name == k && !(b.f.Named != "" && i < len(args) && i < b.nPos) {
 				if c.vals[i] != nil || i < len(args) && i < b.nPos {
 					return &Error{Func: b.f.Name, Arg: k, Msg: fmt.Sprintf("argument %q given twice, by position and by name", k)}
 				}
