@@ -22,7 +22,6 @@ type actuator struct {
 	name   string
 	limits Limits
 
-	work  *time.Timer  // starts the lane
 	force *time.Timer  // Rest beside a Do that does not end
 	lease *timer.Timer // the dead man
 	ramp  *timer.Timer // next step towards the target
@@ -58,6 +57,7 @@ type order struct {
 	source string
 	cmd    command
 	hold   time.Duration
+	by     *Goal      // that drives; nil for a command of its own
 	done   chan error // has room for the one answer
 }
 
@@ -69,7 +69,8 @@ type cause struct {
 
 func newActuator(r *Rig, dev Actuator, l Limits) *actuator {
 	a := &actuator{r: r, dev: dev, name: dev.Name(), limits: l}
-	a.work, a.force = resting(a.run), resting(a.insist)
+	a.force = time.AfterFunc(time.Hour, a.insist)
+	a.force.Stop()
 	idle := func(f func()) *timer.Timer {
 		t := r.b.Timers().After(time.Hour, f)
 		t.Stop()
@@ -97,7 +98,7 @@ func (r *Rig) Do(ctx context.Context, source, name string, cmd any) error {
 		return err
 	}
 	a.takeOver(source, nil)
-	if err := a.post(o, nil); err != nil {
+	if err := a.post(o); err != nil {
 		return err
 	}
 	return a.await(ctx, o)
@@ -149,8 +150,8 @@ func (a *actuator) ready() error {
 	return nil
 }
 
-// post puts the order into the slot. by is the goal that drives, if one does.
-func (a *actuator) post(o *order, by *Goal) error {
+// post puts the order into the slot.
+func (a *actuator) post(o *order) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// Looked at under the lock: a stop latches first and takes the lock then.
@@ -159,7 +160,7 @@ func (a *actuator) post(o *order, by *Goal) error {
 	}
 	now := time.Now()
 	switch {
-	case by != nil && a.goal != by:
+	case o.by != nil && a.goal != o.by:
 		return fmt.Errorf("hw: %s: %w", a.name, context.Canceled)
 	case a.unrested != nil:
 		return fmt.Errorf("hw: %s: %w: %w", a.name, ErrUnrested, a.unrested)
@@ -194,7 +195,7 @@ func (a *actuator) drop(err error) {
 func (a *actuator) kick() {
 	if !a.running && !a.resting {
 		a.running = true
-		a.work.Reset(0)
+		a.r.lanes.Go(a.run)
 	}
 }
 
@@ -275,6 +276,9 @@ func (a *actuator) carry(ctx context.Context, o *order, tell map[string]any, the
 	a.r.say(o.ctx, "hw:"+a.name, "hw/"+a.name+"/set", payload)
 	if news {
 		a.r.complain(o.ctx, "hw:"+a.name, err, nil)
+	}
+	if o.by != nil && err != nil && !ours {
+		o.by.end(Failed, nil, err.Error(), true)
 	}
 	select {
 	case o.done <- err:

@@ -156,7 +156,8 @@ func (g *Goal) Drive(cmd any) error {
 	if err != nil {
 		return err
 	}
-	return g.a.post(o, g)
+	o.by = g
+	return g.a.post(o)
 }
 
 // Feedback says how far the goal is: {"left": 1.2} say. It is published and

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -118,27 +117,23 @@ func RunGuard(in io.Reader) error {
 }
 
 func makeSafe(actions []SafeAction) error {
-	errs := make([]error, len(actions))
-	left := atomic.Int64{}
-	left.Store(int64(len(actions)))
-	done := make(chan struct{})
-	if len(actions) == 0 {
-		return nil
+	results := make(chan error, len(actions))
+	var all sync.WaitGroup
+	for _, a := range actions {
+		all.Go(func() { results <- a.do() })
 	}
-	for i, a := range actions {
-		time.AfterFunc(0, func() {
-			errs[i] = a.do()
-			if left.Add(-1) == 0 {
-				close(done)
-			}
-		})
+	var errs []error
+	late := time.After(2 * guardTime)
+	for range actions {
+		select {
+		case err := <-results:
+			errs = append(errs, err)
+		case <-late:
+			return errors.Join(append(errs, errors.New("hw: guard: an action hangs"))...)
+		}
 	}
-	select {
-	case <-done:
-		return errors.Join(errs...)
-	case <-time.After(2 * guardTime):
-		return errors.New("hw: guard: an action hangs")
-	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 func (a SafeAction) do() error {

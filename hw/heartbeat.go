@@ -65,7 +65,8 @@ func (h Heartbeat) Serve(ctx context.Context) error {
 		<-ctx.Done()
 		return say("STOPPING=1")
 	}
-	runs := h.runs(ctx)
+	var lanes sync.WaitGroup // a probe that hangs can't be waited for
+	runs := h.runs(ctx, &lanes)
 	tick := time.NewTicker(h.Every)
 	defer tick.Stop()
 	for {
@@ -74,7 +75,7 @@ func (h Heartbeat) Serve(ctx context.Context) error {
 			return say("STOPPING=1")
 		case <-tick.C:
 		}
-		if missing := beat(runs); missing != "" {
+		if missing := beat(runs, &lanes); missing != "" {
 			if h.Log != nil {
 				h.Log.Error("hw: no heartbeat", "stuck", missing)
 			}
@@ -92,25 +93,25 @@ func (h Heartbeat) Serve(ctx context.Context) error {
 // probeRun is a probe with a lane of its own.
 type probeRun struct {
 	name string
-	lane *time.Timer
+	lane func()
 
 	mu      sync.Mutex // guards everything below
 	running bool
 	err     error
 }
 
-func (h Heartbeat) runs(ctx context.Context) []*probeRun {
+func (h Heartbeat) runs(ctx context.Context, lanes *sync.WaitGroup) []*probeRun {
 	var list []*probeRun
 	for _, name := range slices.Sorted(maps.Keys(h.Probes)) {
 		p := &probeRun{name: name, running: true}
 		probe := h.Probes[name]
-		p.lane = resting(func() {
+		p.lane = func() {
 			err := safely(func() error { return probe(ctx) })
 			p.mu.Lock()
 			p.running, p.err = false, err
 			p.mu.Unlock()
-		})
-		p.lane.Reset(0)
+		}
+		lanes.Go(p.lane)
 		list = append(list, p)
 	}
 	return list
@@ -118,7 +119,7 @@ func (h Heartbeat) runs(ctx context.Context) []*probeRun {
 
 // beat names the probes that have not come back well since the last beat, and
 // sends those that have out again.
-func beat(runs []*probeRun) string {
+func beat(runs []*probeRun, lanes *sync.WaitGroup) string {
 	var missing []string
 	for _, p := range runs {
 		p.mu.Lock()
@@ -128,7 +129,7 @@ func beat(runs []*probeRun) string {
 		}
 		if !running {
 			p.running = true
-			p.lane.Reset(0)
+			lanes.Go(p.lane)
 		}
 		p.mu.Unlock()
 	}

@@ -18,10 +18,9 @@
 // is a long action's state; edged/safety/stop and edged/safety/resume are the
 // stop latch. Who publishes edged/safety/stop stops the robot.
 //
-// Work for an actuator runs on a goroutine that exists only while there is
-// some: a time.AfterFunc, made when the actuator is added. It depends on no
-// supervisor, no queue and no other actuator, so a driver that hangs delays
-// nothing but itself.
+// Work for an actuator runs on its lane, a goroutine that exists only while
+// there is some. It depends on no supervisor, no queue and no other actuator,
+// so a driver that hangs delays nothing but itself.
 package hw
 
 import (

@@ -22,14 +22,13 @@ type Rig struct {
 	opt Options
 	tap *bus.Subscription
 
-	// speak delivers what was staged on the bus. Lanes and the stop path only
-	// stage: a delivery runs predicates of others on the goroutine that makes it.
-	speak *time.Timer
+	lanes    sync.WaitGroup // of goroutines that exist while an actuator has something to do
+	speaking atomic.Bool
 
 	latch     atomic.Pointer[StopRecord] // nil = not stopped
 	off       atomic.Bool                // shut down: nothing but Rest
 	actuators atomic.Pointer[[]*actuator]
-	hooks     atomic.Pointer[[]*hook]
+	hooks     atomic.Pointer[[]func()]
 	saving    sync.Mutex // guards the order of writes to opt.Latch
 
 	mu       sync.Mutex // guards everything below; never held while calling out
@@ -46,8 +45,7 @@ type Rig struct {
 func NewRig(b *bus.Bus, o Options) (*Rig, error) {
 	r := &Rig{b: b, opt: o.filled(), devices: map[string]any{}, claims: map[string]string{}, goals: map[*Goal]struct{}{}}
 	r.actuators.Store(new([]*actuator))
-	r.hooks.Store(new([]*hook))
-	r.speak = resting(b.Deliver)
+	r.hooks.Store(new([]func()))
 	if err := r.recall(); err != nil {
 		return nil, err
 	}
@@ -56,13 +54,6 @@ func NewRig(b *bus.Bus, o Options) (*Rig, error) {
 		return nil, fmt.Errorf("hw: new rig: %w", err)
 	}
 	return r, nil
-}
-
-// resting makes a timer that runs f on a goroutine of its own after Reset(0).
-func resting(f func()) *time.Timer {
-	t := time.AfterFunc(time.Hour, f)
-	t.Stop()
-	return t
 }
 
 // Close ends what the rig listens to. It moves nothing; see [Rig.Safe].
@@ -251,13 +242,19 @@ func (r *Rig) Last(sensor string) (Reading, bool) {
 	return Reading{}, false
 }
 
-// say stages an event and lets another goroutine deliver it.
+// say stages an event and lets another goroutine deliver it: a delivery runs
+// the predicates of others, and lanes and the stop path must not wait for those.
 func (r *Rig) say(ctx context.Context, source, topic string, v any) {
 	if _, err := r.b.Stage(ctx, source, topic, v); err != nil {
 		r.opt.Log.Debug("hw: not published", "topic", topic, "error", err)
 		return
 	}
-	r.speak.Reset(0)
+	if !r.speaking.Swap(true) {
+		r.lanes.Go(func() {
+			r.speaking.Store(false) // before, so that nothing staged from here on is missed
+			r.b.Deliver()
+		})
+	}
 }
 
 // complain is say for what can't be returned to anybody.

@@ -60,17 +60,14 @@ func newHalt(ctx context.Context, r *Rig, source, reason string, all []*actuator
 	}
 }
 
-// hook is one listener of stops with its own lane.
-type hook struct{ run *time.Timer }
-
 // OnStop registers f to be called by every stop, to cancel turns say. Each
 // hook runs on a goroutine of its own; a slow or failing one delays nothing.
 func (r *Rig) OnStop(f func()) {
-	h := &hook{run: resting(func() {
+	h := func() {
 		if err := safely(func() error { f(); return nil }); err != nil {
 			r.complain(context.Background(), "hw:stop", fmt.Errorf("hw: stop hook: %w", err), nil)
 		}
-	})}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := append(slices.Clone(*r.hooks.Load()), h)
@@ -112,7 +109,7 @@ func (r *Rig) trip(ctx context.Context, source, reason string, latch bool) *halt
 	}
 	if latch {
 		for _, k := range *r.hooks.Load() {
-			k.run.Reset(0)
+			r.lanes.Go(k)
 		}
 	}
 	for _, g := range r.Goals() {
@@ -210,7 +207,7 @@ func (r *Rig) stopped(h *halt) {
 	}
 	r.say(h.ctx, h.record.Source, StopTopic, m)
 	if r.opt.Latch != nil && hardware(&h.record) {
-		time.AfterFunc(0, r.save)
+		r.lanes.Go(r.save)
 	}
 }
 
@@ -259,7 +256,7 @@ func (r *Rig) Resume(ctx context.Context, source string) {
 	}
 	r.say(ctx, source, ResumeTopic, map[string]any{"source": source, "stopped_by": s.Source, "reason": s.Reason})
 	if r.opt.Latch != nil {
-		time.AfterFunc(0, r.save)
+		r.lanes.Go(r.save)
 	}
 }
 
