@@ -210,6 +210,36 @@ func TestCommitError(t *testing.T) {
 	})
 }
 
+// Whoever hears of a trouble may ask for the disk at once.
+func TestNewsAreToldWithoutALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := bus.New(bus.Options{})
+		d, err := Open(hub, file(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard := 0
+		_, _ = hub.Tap("edged/blackboard/#", func(e bus.Event) {
+			heard++
+			if err := d.Records("log").Put(ctx, e.Topic, []byte("x"), true); err != nil {
+				t.Error(err)
+			}
+		})
+		_, _ = hub.Tap("board/#", func(bus.Event) {
+			if err := d.Records("log").Put(ctx, "board", []byte("x"), true); err != nil {
+				t.Error(err)
+			}
+		})
+		spoil(d)
+		set(t, d, "k", 1, SetOptions{Mode: Sync})
+		if heard != 1 {
+			t.Errorf("%d news, want 1", heard)
+		}
+		_ = d.Close()
+		_ = hub.Close(ctx)
+	})
+}
+
 // spoil makes the next write of the board's file fail: its descriptor is
 // replaced by one that can't write. The lock goes with the old one.
 func spoil(d *Board) {

@@ -80,7 +80,9 @@ func (s *store) open(v visitor, heal bool) (o opened, err error) {
 		}
 		r.db = db
 		if r.o.fresh {
-			err = syncDir(filepath.Dir(s.path))
+			dir := filepath.Dir(s.path)
+			_ = syncDir(filepath.Dir(dir)) // for a folder just made; not every parent may be read
+			err = syncDir(dir)
 		} else {
 			err = check(db)
 		}
