@@ -14,6 +14,9 @@ import (
 	"edged/bus"
 )
 
+// Any other error of a commit: the handle is closed, the file opened again and
+// checked, and the commit repeated; if that fails too, it is read-only until
+// a later try works. Nothing acknowledged is lost, nothing refused is kept.
 func TestCommitError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := file(t)
@@ -62,6 +65,7 @@ func TestCommitError(t *testing.T) {
 	})
 }
 
+// Whoever hears of a trouble may ask for the disk at once.
 func TestNewsAreToldWithoutALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := bus.New(bus.Options{})
@@ -91,6 +95,8 @@ func TestNewsAreToldWithoutALock(t *testing.T) {
 	})
 }
 
+// spoil makes the next write of the board's file fail: its descriptor is
+// replaced by one that can't write. The lock goes with the old one.
 func spoil(d *Board) {
 	d.commits.running.Lock()
 	defer d.commits.running.Unlock()
@@ -120,6 +126,7 @@ func TestMaxSize(t *testing.T) {
 	})
 }
 
+// fillUp fills a small disk and empties it again.
 func fillUp(t *testing.T, d *Board, ev *events) {
 	t.Helper()
 	big := strings.Repeat("x", 1<<10)
@@ -187,6 +194,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
+// A disk that is full from the beginning, and has room later.
 func TestFullDiskAtStart(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("edged-test", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {

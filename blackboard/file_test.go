@@ -159,14 +159,6 @@ func TestReadOnlyMedium(t *testing.T) {
 	})
 }
 
-// Any other error of a commit: the handle is closed, the file opened again and
-// checked, and the commit repeated; if that fails too, it is read-only until
-// a later try works. Nothing acknowledged is lost, nothing refused is kept.
-// Whoever hears of a trouble may ask for the disk at once.
-// spoil makes the next write of the board's file fail: its descriptor is
-// replaced by one that can't write. The lock goes with the old one.
-// fillUp fills a small disk and empties it again.
-// A disk that is full from the beginning, and has room later.
 func TestSnapshotsRoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := file(t)
