@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -31,14 +32,15 @@ func TestMain(m *testing.M) {
 
 // mosquitto is a real broker on a free loopback port.
 type mosquitto struct {
-	t     testing.TB
-	path  string
-	dir   string
-	port  string
-	extra string
-	cmd   *exec.Cmd
-	log   bytes.Buffer
-	mu    sync.Mutex
+	t      testing.TB
+	path   string
+	dir    string
+	port   string
+	extra  string
+	cmd    *exec.Cmd
+	exited chan struct{}
+	log    *watched
+	mu     sync.Mutex
 }
 
 // peer finds a program that the test talks to.
@@ -54,15 +56,19 @@ func peer(t testing.TB, name string) string {
 	return peers.Need(t, name, debian)
 }
 
+// freePort finds a port below those that the kernel gives to clients, so that
+// it is still free when a broker comes back to it.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := fmt.Sprint(20_000 + rand.IntN(12_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal("no free port")
+	return ""
 }
 
 // newMosquitto prepares a broker with extra lines of configuration; %PORT% and
@@ -98,35 +104,62 @@ func (m *mosquitto) start() {
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		m.t.Fatal(err)
 	}
-	m.mu.Lock()
-	m.log.Reset()
-	m.cmd = exec.Command(m.path, "-c", file)
-	m.cmd.Stdout, m.cmd.Stderr = &m.log, &m.log
-	err := m.cmd.Start()
-	m.mu.Unlock()
-	if err != nil {
+	for range 100 {
+		if m.run(file) {
+			return
+		}
+		if !strings.Contains(m.log.String(), "Address already in use") { // a fork may hold the old socket for a moment
+			break
+		}
+	}
+	m.t.Fatalf("mosquitto did not start: %s", m.log.String())
+}
+
+// run starts the program and reports whether it listens.
+func (m *mosquitto) run(file string) bool {
+	m.t.Helper()
+	m.log = &watched{}
+	cmd := exec.Command(m.path, "-c", file)
+	cmd.Stdout, cmd.Stderr = m.log, m.log
+	if err := cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
+	exited := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(exited) }()
+	m.mu.Lock()
+	m.cmd, m.exited = cmd, exited
+	m.mu.Unlock()
+	up := false
 	eventually(m.t, 10*time.Second, "mosquitto listens", func() bool {
+		select {
+		case <-exited:
+			return true
+		default:
+		}
+		if !strings.Contains(m.log.String(), "running") && !strings.Contains(m.log.String(), "listen socket") {
+			return false
+		}
 		c, err := net.Dial("tcp", "127.0.0.1:"+m.port)
 		if err == nil {
 			c.Close()
+			up = true
 		}
-		return err == nil
+		return up
 	})
+	return up
 }
 
 // stop ends the broker. SIGTERM lets it save its sessions.
 func (m *mosquitto) stop(sig syscall.Signal) {
 	m.mu.Lock()
-	cmd := m.cmd
+	cmd, exited := m.cmd, m.exited
 	m.cmd = nil
 	m.mu.Unlock()
 	if cmd == nil {
 		return
 	}
 	_ = cmd.Process.Signal(sig)
-	_ = cmd.Wait()
+	<-exited
 	if m.t.Failed() {
 		m.t.Logf("mosquitto: %s", m.log.String())
 	}
