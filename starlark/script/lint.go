@@ -31,6 +31,7 @@ import (
 //	no-effect            a statement that does nothing, such as robot.stop
 func Lint(file, text string, predeclared starlark.StringDict) Errors {
 	all := names(predeclared)
+	text = lines(text)
 	src := &source{name: file, text: text}
 	if len(text) > MaxSource {
 		return Errors{{Position: Position{File: file}, Msg: fmt.Sprintf("larger than %d KiB", MaxSource>>10)}}

@@ -261,7 +261,7 @@ func (s *Source) read(name string) (string, error) {
 	if !utf8.Valid(text) {
 		return "", errors.New("not UTF-8 text")
 	}
-	return string(text), nil
+	return lines(string(text)), nil
 }
 
 // missing is the error for a file that is not there, with the name of one that

@@ -51,6 +51,7 @@ func (s *Shell) NeedsMore(text string) bool {
 // Eval runs a chunk. If it is an expression its value is returned, else nil.
 func (s *Shell) Eval(ctx context.Context, text string) (starlark.Value, error) {
 	const name = "<shell>"
+	text = lines(text)
 	src := &source{name: name, text: text}
 	s.e.sources.Store(name, src)
 	var result starlark.Value

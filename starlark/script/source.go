@@ -13,6 +13,15 @@ type source struct {
 	text string
 }
 
+// lines makes every end of a line a newline. To the parser a carriage return
+// alone ends one too, so all who count lines must read the same text.
+func lines(text string) string {
+	if !strings.Contains(text, "\r") {
+		return text
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+}
+
 // source returns the latest text loaded under a name, nil if there is none.
 func (e *Engine) source(name string) *source {
 	s, ok := e.sources.Load(name)
