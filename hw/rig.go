@@ -216,14 +216,15 @@ func (r *Rig) Devices() []Status {
 		list = append(list, a.status())
 	}
 	for i := range list {
-		d, ok := r.device(list[i].Name).(Simulated)
+		d, ok := r.Device(list[i].Name).(Simulated)
 		list[i].Simulated = ok && d.Simulated()
 	}
 	slices.SortFunc(list, func(x, y Status) int { return cmp.Compare(x.Name, y.Name) })
 	return list
 }
 
-func (r *Rig) device(name string) any {
+// Device is the driver that was added under a name, nil if none was.
+func (r *Rig) Device(name string) any {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.devices[name]
