@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -41,6 +42,15 @@ func writeBolt(j job) error {
 	defer acks.Close()
 	db, err := bbolt.Open(j.Path, 0o600, &bbolt.Options{NoSync: j.Mode == "nosync", PageSize: 4096})
 	if err != nil {
+		return err
+	}
+	// bbolt does not sync the folder of a new file.
+	folder, err := os.Open(filepath.Dir(j.Path))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	if err := folder.Sync(); err != nil {
 		return err
 	}
 	stop := make(chan struct{})

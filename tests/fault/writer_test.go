@@ -35,6 +35,7 @@ type job struct {
 	Pause    time.Duration // after each step
 	Round    int           // marks what this process writes
 	Seed     uint64
+	Beat     time.Duration // how often a memory key is set, to see that the rest of the robot goes on; 0 = never
 }
 
 // slots is how many of its newest steps a goroutine leaves on the board.
@@ -56,6 +57,7 @@ const (
 	tellReady = "R" // the board is open
 	tellEvent = "E" // <topic> <payload>: about the board
 	tellFail  = "F" // <what> <error>: a step failed and is tried again
+	tellBeat  = "B" // a memory key was set
 	tellDone  = "D" // the board is closed
 )
 
@@ -119,6 +121,9 @@ func (w *writer) run() error {
 	for g := range w.Writers {
 		all.Go(func() { w.work(ctx, g) })
 	}
+	if w.Beat > 0 {
+		all.Go(func() { w.beat(ctx) })
+	}
 	all.Wait()
 	if err := w.board.Close(); err != nil {
 		w.tell("%s close %v\n", tellFail, err)
@@ -167,6 +172,16 @@ func (w *writer) ack(what string, g int, n int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, _ = io.WriteString(w.acks, line)
+}
+
+func (w *writer) beat(ctx context.Context) {
+	for n := int64(0); ctx.Err() == nil; n++ {
+		if _, err := w.board.Set(ctx, "beat", "beat", n, blackboard.SetOptions{Mode: blackboard.Memory}); err != nil {
+			w.tell("%s beat %v\n", tellFail, err)
+		}
+		w.tell("%s %d\n", tellBeat, n)
+		time.Sleep(w.Beat)
+	}
 }
 
 // hand is one goroutine's view of its own past.
