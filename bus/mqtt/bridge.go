@@ -57,7 +57,10 @@ func New(b *bus.Bus, o Options) (*Bridge, error) {
 	br := &Bridge{w: newWire(l, o), o: o, addr: addr, again: make(chan struct{}, 1), reason: "not started"}
 	br.ann = newAnnouncer(l.mapper, o.Discovery, o.ClientID, br.status())
 	br.w.load()
-	return br, l.listen(br.w.offer)
+	if err := l.listen(br.w.offer); err != nil {
+		return nil, err
+	}
+	return br, nil
 }
 
 // Close stops listening to the bus. Call it when Serve has returned.

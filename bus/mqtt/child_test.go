@@ -44,13 +44,13 @@ func openLog(path string) (*logOutbox, error) {
 		return nil, err
 	}
 	for len(all) >= 12 {
-		id, n := binary.BigEndian.Uint64(all), int(binary.BigEndian.Uint32(all[8:]))
+		id, n := binary.BigEndian.Uint64(all), binary.BigEndian.Uint32(all[8:])
 		all = all[12:]
 		if n == 1<<32-1 {
 			delete(o.recs, id)
 			continue
 		}
-		if len(all) < n {
+		if uint64(len(all)) < uint64(n) {
 			break
 		}
 		o.recs[id], all, o.last = all[:n], all[n:], max(o.last, id)

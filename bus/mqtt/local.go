@@ -3,7 +3,6 @@ package mqtt
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"edged/bus"
 )
@@ -37,7 +36,6 @@ type Local struct {
 	port   Port
 	ann    *announcer
 	status string
-	once   sync.Once
 }
 
 // NewLocal ties the broker to the bus. The broker gets what the bus keeps as
@@ -60,7 +58,10 @@ func NewLocal(b *bus.Bus, p Port, o LocalOptions) (*Local, error) {
 	}
 	l.idle = p.Quiet
 	p.Receive(lo.take)
-	return lo, l.listen(lo.send)
+	if err := l.listen(lo.send); err != nil {
+		return nil, err
+	}
+	return lo, nil
 }
 
 // restore gives the broker what the bus keeps: our own events by the mapping

@@ -97,9 +97,12 @@ func (s *Spool) load() error {
 		n := binary.BigEndian.Uint32(b)
 		size := spoolFrame
 		if n != spoolGone {
+			if uint64(n) > uint64(len(b)-spoolFrame) {
+				break
+			}
 			size += int(n)
 		}
-		if int64(size) > int64(len(b)) || crc32.ChecksumIEEE(b[8:size]) != binary.BigEndian.Uint32(b[4:]) {
+		if crc32.ChecksumIEEE(b[8:size]) != binary.BigEndian.Uint32(b[4:]) {
 			break
 		}
 		id := binary.BigEndian.Uint64(b[8:])
