@@ -47,7 +47,7 @@ func (b *Board) openFile() error {
 		if o.torn {
 			b.tell("recovered", map[string]any{"path": s.path, "error": "one meta page is damaged, as by a power cut during a commit; the other one was used"})
 		}
-	case errors.Is(err, ErrLocked):
+	case errors.Is(err, ErrLocked), misplaced(err):
 		return err
 	case errors.As(err, &trouble):
 		if o.fresh && trouble.Kind == ErrFull {
@@ -66,6 +66,11 @@ func (b *Board) openFile() error {
 		b.scheduleSnapshot(true)
 	}
 	return nil
+}
+
+// misplaced reports a path that no waiting will make good.
+func misplaced(err error) bool {
+	return errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG)
 }
 
 // unreadable reports whether reading the file failed, not opening or writing it.
@@ -120,7 +125,9 @@ func (b *Board) load(bucket string, k, v []byte) error {
 		if bucket != bucketValues {
 			key = bucket + " " + key
 		}
-		b.ruined = append(b.ruined, put{bucket: bucket, key: string(k)})
+		if errors.Is(err, ErrChecksum) { // and not of a later version
+			b.ruined = append(b.ruined, put{bucket: bucket, key: string(k)})
+		}
 		b.damaged[key] = fmt.Errorf("blackboard: %s: %s: %w", b.opt.Path, key, err)
 	}
 	return nil
@@ -139,15 +146,8 @@ func (b *Board) loaded(key string) *entry {
 // deadlines of requests; and reports what was damaged.
 func (b *Board) adopt() {
 	b.mu.Lock()
-	now := time.Now().UnixNano()
 	for _, e := range b.entries {
-		if e.version == 0 && len(e.history) > 0 {
-			e.version = e.history[len(e.history)-1].version
-		}
-		if e.present && e.ttl > 0 {
-			// A clock that was set back must not make a life longer.
-			b.expire(e, min(e.ttl, max(time.Duration(e.at-now)+e.ttl, 1)))
-		}
+		b.resume(e)
 	}
 	b.reqs.adopt(b)
 	damaged := make([]any, 0, len(b.damaged))
@@ -169,6 +169,18 @@ func (b *Board) adopt() {
 	}
 	b.ruined = nil
 	b.tell("corrupt", f)
+}
+
+// resume starts what is left of a loaded key's life; the caller holds mu.
+func (b *Board) resume(e *entry) {
+	if e.version == 0 && len(e.history) > 0 {
+		e.version = e.history[len(e.history)-1].version
+	}
+	if e.present && e.ttl > 0 {
+		// A clock that was set back must not make a life longer.
+		left := time.Duration(e.at-time.Now().UnixNano()) + e.ttl
+		b.expire(e, min(e.ttl, max(left, 1)))
+	}
 }
 
 // quarantine moves a damaged file aside and opens the newest good snapshot in

@@ -92,13 +92,14 @@ func TestSecondOpener(t *testing.T) {
 type disk struct {
 	mu   sync.Mutex
 	fail error // of opening for writing
+	dead bool  // of opening at all
 	mute bool  // opened for reading only: every write is an error
 }
 
 func (d *disk) open(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.fail != nil && flag&os.O_RDWR != 0 {
+	if d.fail != nil && (d.dead || flag&os.O_RDWR != 0) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: d.fail}
 	}
 	if d.mute {
@@ -375,4 +376,58 @@ func TestContextEndsTheWait(t *testing.T) {
 	d.commits.running.Unlock()
 	wg.Wait()
 	want(t, d, "leader", int64(1))
+}
+
+// A disk that can't even be read when the robot starts, and comes later.
+func TestDiskComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := file(t)
+		hub := bus.New(bus.Options{})
+		d, err := Open(hub, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set(t, d, "old", 1)
+		set(t, d, "short", 1, SetOptions{TTL: 20 * time.Second})
+		set(t, d, "m", 1)
+		post(t, d, "plan", "task", PostOptions{Durable: true})
+		_ = d.Records("latch").Put(ctx, "stop", []byte("x"), true)
+		_ = d.Close()
+
+		faults := disk{fail: syscall.EIO, dead: true}
+		o.OpenFile = faults.open
+		if d, err = Open(hub, o); err != nil {
+			t.Fatal(err)
+		}
+		wantAbsent(t, d, "old")
+		set(t, d, "m", 2, SetOptions{Mode: Memory})
+		time.Sleep(10 * time.Second)
+		faults.set(nil, false)
+		time.Sleep(2 * maxPause)
+		synctest.Wait()
+		want(t, d, "old", int64(1))
+		want(t, d, "m", int64(2))
+		if v, ok := d.Records("latch").Get("stop"); !ok || string(v) != "x" {
+			t.Errorf("record %q %v", v, ok)
+		}
+		f := post(t, d, "plan", "second", PostOptions{})
+		volunteer(t, d, "plan", VolunteerOptions{}, echo)
+		answer(t, f, "second!")
+		if n := len(d.Pending("")); n != 0 {
+			t.Errorf("%d requests of the earlier process are not answered", n)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		wantAbsent(t, d, "short")
+		_ = d.Close()
+		_ = hub.Close(ctx)
+	})
+}
+
+func TestPathIsAFolder(t *testing.T) {
+	hub := bus.New(bus.Options{})
+	defer hub.Close(ctx)
+	if _, err := Open(hub, Options{Path: t.TempDir()}); !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("got %v", err)
+	}
 }

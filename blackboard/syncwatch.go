@@ -58,7 +58,7 @@ func (c *toldCtx) Value(key any) any {
 type telling struct {
 	ctx  toldCtx // of the first watch
 	at   uint64  // place in its queue, 0 = the setter has its turn
-	more []wait  // further watches
+	more *[]wait // further watches, seldom any
 }
 
 // heard is a change that sync watches are to be told of.
@@ -88,7 +88,10 @@ func (b *Board) listeners(e *entry) []*Watch {
 // that will see to it is not known yet. The caller holds mu.
 func (l *telling) add(ctx context.Context, w *Watch, ev bus.Event, n *note, r *Request, here bool) {
 	if l.ctx.w != nil {
-		l.more = append(l.more, wait{w, w.queue.push(told{&toldCtx{ctx, w, ev}, n, r})})
+		if l.more == nil {
+			l.more = new([]wait)
+		}
+		*l.more = append(*l.more, wait{w, w.queue.push(told{&toldCtx{ctx, w, ev}, n, r})})
 		return
 	}
 	l.ctx.Context, l.ctx.w, l.ctx.ev = ctx, w, ev
@@ -108,8 +111,10 @@ func (l *telling) run(ctx context.Context, n *note, r *Request) {
 			w.await(ctx, l.at)
 		}
 	}
-	for _, x := range l.more {
-		x.w.await(ctx, x.at)
+	if l.more != nil {
+		for _, x := range *l.more {
+			x.w.await(ctx, x.at)
+		}
 	}
 }
 

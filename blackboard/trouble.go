@@ -114,9 +114,12 @@ func (b *Board) merge(from *Board) {
 		if _, ok := b.entries[k]; !ok {
 			e.rule = b.rule(k)
 			b.entries[k] = e
+			b.resume(e)
 		}
 	}
 	b.logs.merge(&from.logs)
+	b.reqs.found = from.reqs.found
+	b.reqs.adopt(b)
 	b.mu.Unlock()
 }
 
