@@ -61,6 +61,15 @@ type order struct {
 	done   chan error // has room for the one answer
 }
 
+// answer tells the caller, if it has not been told: a ramp carries out one
+// order many times.
+func (o *order) answer(err error) {
+	select {
+	case o.done <- err:
+	default:
+	}
+}
+
 // cause says who wanted a Rest, and why.
 type cause struct {
 	ctx         context.Context
@@ -186,7 +195,7 @@ func (a *actuator) post(o *order) error {
 // drop empties the slot; the caller holds mu.
 func (a *actuator) drop(err error) {
 	if a.next != nil {
-		a.next.done <- fmt.Errorf("hw: %s: %w", a.name, err)
+		a.next.answer(fmt.Errorf("hw: %s: %w", a.name, err))
 		a.next = nil
 	}
 }
@@ -280,10 +289,7 @@ func (a *actuator) carry(ctx context.Context, o *order, tell map[string]any, the
 	if o.by != nil && err != nil && !ours {
 		o.by.end(Failed, nil, err.Error(), true)
 	}
-	select {
-	case o.done <- err:
-	default: // a step of a ramp: answered already
-	}
+	o.answer(err)
 }
 
 func (a *actuator) tell(ctx context.Context, fields map[string]any) error {

@@ -1,0 +1,311 @@
+package hw
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edged/bus"
+	"pgregory.net/rapid"
+)
+
+// Nothing outside the limits reaches a device, whatever is sent, however
+// often: 100,000 commands from the borders of everything.
+func TestNothingOutsideTheLimits(t *testing.T) {
+	const slew = 50.0
+	lim := Limits{Fields: map[string]Range{
+		"v": {Min: -0.5, Max: 0.5}, "a": {Min: -90, Max: 90, Slew: slew}, "p": {Min: 0, Max: 0},
+	}, Words: []string{"mode"}}
+	inBubble(t, Options{}, func(r *bench) {
+		var reached, moved int
+		last, lastAt := 0.0, time.Now()
+		m := r.add(&motor{name: "m", do: func(_ context.Context, c map[string]any) error {
+			reached++
+			for n, v := range c {
+				switch f, isNumber := v.(float64); {
+				case n == "mode":
+				case !isNumber, n == "v" && math.Abs(f) > 0.5, n == "p" && f != 0, n == "a" && math.Abs(f) > 90:
+					t.Errorf("reached the device: %v", c)
+				case n != "v" && n != "a" && n != "p":
+					t.Errorf("reached the device: field %s", n)
+				case n == "a":
+					most := slew*max(time.Since(lastAt).Seconds(), 0) + slew*rampStep.Seconds() + 1e-9
+					if math.Abs(f-last) > most {
+						t.Errorf("a went from %v to %v in %v", last, f, time.Since(lastAt))
+					}
+					if f != last {
+						moved++
+					}
+					last, lastAt = f, time.Now()
+				}
+			}
+			return nil
+		}}, lim)
+		m.rest = func(context.Context) error { last = 0; return nil }
+		rnd := rand.New(rand.NewPCG(1, 2))
+		n := 100_000
+		if testing.Short() {
+			n = 1000
+		}
+		for range n {
+			m.mu.Lock()
+			m.log = m.log[:0]
+			m.mu.Unlock()
+			_ = r.Do(r.t.Context(), "fuzz", "m", anyCommand(rnd)) // most are refused
+			if rnd.IntN(4) == 0 {
+				time.Sleep(time.Duration(rnd.IntN(30)) * time.Millisecond)
+			}
+			r.mu.Lock()
+			r.got = r.got[:0]
+			r.mu.Unlock()
+		}
+		if reached < n/100 || moved == 0 {
+			t.Errorf("only %d of %d commands reached the device, a moved %d times", reached, n, moved)
+		}
+	})
+}
+
+// anyCommand draws from the borders.
+func anyCommand(rnd *rand.Rand) any {
+	pick := func(list ...any) any { return list[rnd.IntN(len(list))] }
+	number := func() any {
+		return pick(0, 0.5, -0.5, math.Nextafter(0.5, 1), 0.1, 90, -90, 90.0000001, -1e308, 1e308, 42.5, int64(math.MaxInt64),
+			int64(math.MinInt64), math.NaN(), math.Inf(1), math.Inf(-1), math.SmallestNonzeroFloat64, "0.1", "1e9", true, nil,
+			[]any{9}, map[string]any{"v": 9}, uint64(math.MaxUint64), float32(0.25), math.Copysign(0, -1), rnd.Float64(), 200*rnd.Float64()-100)
+	}
+	switch rnd.IntN(6) {
+	case 0:
+		return number()
+	case 1:
+		return json.RawMessage(pick(`{"v":1e400}`, `{"v":9,"v":0.1}`, `{"v":0.1,"v":9}`, `{"V":9}`, `{"v":0.1,"V":9}`, `{"v":NaN}`, `{`, ``, `{"v":0x10}`,
+			`{"v":-0.5}`, `{"a":90}`, `{"ａ":90}`, `{"v":0.50000000000000000001}`, `{"v":1e-400}`, `null`, `{"v":"\u0039"}`, `[{"v":1}]`, `{"v":0.1}{"v":9}`).(string))
+	case 2:
+		return bus.RawJSON(fmt.Sprintf(`{"v": %v, "a": %v}`, rnd.NormFloat64(), 60*rnd.NormFloat64()))
+	}
+	m := map[string]any{}
+	for range 1 + rnd.IntN(3) {
+		m[pick("v", "a", "p", "mode", "V", "value", "hold", "v ", "").(string)] = number()
+	}
+	return m
+}
+
+// A stop comes through whatever is going on, and nothing moves after it.
+func TestStopDuringEverything(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 8).Draw(rt, "actuators")
+		hang := rapid.SliceOfN(rapid.IntRange(0, 4), n, n).Draw(rt, "hang")
+		at := time.Duration(rapid.IntRange(0, 1500).Draw(rt, "ms")) * time.Millisecond
+		by := rapid.IntRange(0, 2).Draw(rt, "by")
+		inBubble(t, Options{}, func(r *bench) {
+			var stopped atomic.Bool
+			free := make(chan struct{})
+			var motors []*motor
+			for i, h := range hang {
+				m := &motor{name: fmt.Sprint("m", i)}
+				m.do = func(ctx context.Context, _ map[string]any) error {
+					if stopped.Load() {
+						rt.Errorf("%s was commanded after the stop", m.name)
+					}
+					switch h {
+					case 1:
+						<-ctx.Done()
+						return ctx.Err()
+					case 2:
+						<-free // ignores its context
+					case 3:
+						return errors.New("broken")
+					case 4:
+						panic("driver")
+					}
+					return nil
+				}
+				m.open = drives(r, nil).open
+				motors = append(motors, r.add(m, duty))
+			}
+			ctx, cancel := context.WithCancel(r.t.Context())
+			var all sync.WaitGroup
+			for i, m := range motors {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						if i%2 == 0 {
+							_ = r.Do(ctx, "load", m.name, map[string]any{"duty": 0.2})
+						} else if g, err := r.Start(ctx, "load", m.name, "go", nil); err == nil {
+							_, _ = g.Result(ctx)
+						}
+						time.Sleep(time.Duration(7+i) * time.Millisecond)
+					}
+				})
+			}
+			// A listener that blocks the bus' delivery as long as it can.
+			if _, err := r.b.Tap("hw/m0/set", func(bus.Event) { time.Sleep(40 * time.Millisecond) }); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(at)
+			began := time.Now()
+			switch by {
+			case 0:
+				_ = r.Stop(ctx, "cli", "test")
+			case 1:
+				r.Trip(ctx, "gpio", "test")
+				time.Sleep(50 * time.Millisecond)
+			case 2:
+				if _, err := r.b.Publish(ctx, "mqtt", StopTopic, nil); err != nil {
+					t.Fatal(err)
+				}
+				for _, s := r.Stopped(); !s; _, s = r.Stopped() {
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(15 * time.Millisecond)
+			}
+			if d := time.Since(began); by < 2 && d > 50*time.Millisecond {
+				rt.Errorf("the stop took %v", d)
+			}
+			stopped.Store(true)
+			for i, m := range motors {
+				if log := m.notes(); log != "" && !strings.HasSuffix(log, "rest") {
+					rt.Errorf("m%d (%d) is not at rest: %s", i, hang[i], log[max(0, len(log)-60):])
+				}
+			}
+			time.Sleep(3 * time.Second)
+			for _, m := range motors {
+				if log := m.notes(); !strings.HasSuffix(log, "rest") {
+					rt.Errorf("%s moved after the stop", m.name)
+				}
+			}
+			close(free)
+			cancel()
+			all.Wait()
+			synctest.Wait()
+			for _, m := range motors {
+				if log := m.notes(); !strings.HasSuffix(log, "rest") {
+					rt.Errorf("%s does not end at rest", m.name)
+				}
+			}
+		})
+	})
+}
+
+func TestHungCommandDelaysOnlyItsDevice(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		free := make(chan struct{})
+		h := r.add(&motor{name: "h", do: func(context.Context, map[string]any) error { <-free; return nil }}, duty)
+		r.add(&motor{name: "m"}, duty)
+		errs := make(chan error, 3)
+		send := func(v float64) {
+			go func() { errs <- r.do("h", map[string]any{"duty": v}) }()
+			synctest.Wait()
+		}
+		send(0.1)
+		send(0.2)
+		send(0.3)
+		if err := <-errs; !errors.Is(err, ErrReplaced) {
+			t.Errorf("the second: got %v, want ErrReplaced", err)
+		}
+		began := time.Now()
+		if err := r.do("m", map[string]any{"duty": 0.1}); err != nil || time.Since(began) != 0 {
+			t.Errorf("its neighbour: %v after %v", err, time.Since(began))
+		}
+		time.Sleep(time.Second) // the dead man takes it, beside the hung Do
+		synctest.Wait()
+		want(t, "told", h.notes(), `{"duty":0.1} rest`)
+		close(free)
+		<-errs
+		<-errs
+		synctest.Wait()
+		want(t, "told", h.notes(), `{"duty":0.1} rest rest`)
+	})
+}
+
+func TestNamesAndClaims(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		r.add(&motor{name: "m"}, duty)
+		err := r.AddActuator(&motor{name: "m"}, duty)
+		if err == nil || !strings.Contains(err.Error(), "two devices have this name: actuator (*hw.motor) and actuator (*hw.motor)") {
+			t.Errorf("got %v", err)
+		}
+		if err := r.AddActuator(&claimed{motor{name: "a"}}, duty); err != nil {
+			t.Fatal(err)
+		}
+		err = r.AddActuator(&claimed{motor{name: "b"}}, duty)
+		if err == nil || !strings.Contains(err.Error(), `pinctrl/17 is used by "a" and by "b"`) {
+			t.Errorf("got %v", err)
+		}
+		for _, name := range []string{"", "a/b", "+", "#"} {
+			if r.AddActuator(&motor{name: name}, duty) == nil {
+				t.Errorf("name %q: no error", name)
+			}
+		}
+		for _, l := range []Limits{
+			{Hold: 6 * time.Second}, {Rate: -1}, {Rate: nan()},
+			{Fields: map[string]Range{"v": {Min: 1, Max: 0}}}, {Fields: map[string]Range{"v": {Max: math.Inf(1)}}},
+			{Fields: map[string]Range{"v": {Min: nan()}}}, {Fields: map[string]Range{"v": {Min: 1, Max: 2}}}, // rest is outside
+			{Fields: map[string]Range{"hold": {Max: 1}}},
+		} {
+			if r.AddActuator(&motor{name: "z"}, l) == nil {
+				t.Errorf("limits %+v: no error", l)
+			}
+		}
+	})
+}
+
+type claimed struct{ motor }
+
+func (*claimed) Claims() []string { return []string{"pinctrl/17"} }
+
+type limited struct{ motor }
+
+func (*limited) Limits() Limits { return Limits{Fields: map[string]Range{"v": {Min: -1, Max: 1}}} }
+
+func TestWiringNarrows(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		if err := r.AddActuator(&limited{motor{name: "a"}}, Limits{Fields: map[string]Range{"v": {Min: -2, Max: 1}}}); err == nil || !strings.Contains(err.Error(), "wider than the device's") {
+			t.Errorf("got %v", err)
+		}
+		if err := r.AddActuator(&limited{motor{name: "b"}}, Limits{Fields: map[string]Range{"x": {Max: 1}}}); err == nil {
+			t.Error("unknown field: no error")
+		}
+		if err := r.AddActuator(&limited{motor{name: "c"}}, Limits{Fields: map[string]Range{"v": {Min: -0.2, Max: 0.2}}, Hold: Steady}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.do("c", map[string]any{"v": 0.3}); !errors.Is(err, ErrLimit) {
+			t.Errorf("got %v", err)
+		}
+		if err := r.do("c", map[string]any{"v": 0.2}); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if s := r.Devices()[0]; !s.AtRest { // Steady is not the wiring's to say
+			t.Errorf("not at rest: %+v", s)
+		}
+	})
+}
+
+func TestDryRun(t *testing.T) {
+	inBubble(t, Options{Dry: true}, func(r *bench) {
+		m := r.add(drives(r, nil), duty)
+		if err := r.do("m", map[string]any{"duty": 0.5}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.do("m", map[string]any{"duty": 5}); !errors.Is(err, ErrLimit) {
+			t.Errorf("limits hold in a dry run: got %v", err)
+		}
+		g, err := r.Start(r.t.Context(), "test", "m", "go", nil)
+		if err != nil || g.State() != Succeeded {
+			t.Errorf("got %v, %v", g, err)
+		}
+		synctest.Wait()
+		if log := m.notes(); strings.Contains(log, "duty") {
+			t.Errorf("moved: %s", log)
+		}
+		want(t, "event", r.said("hw/m/set")[0], `{"by":"test","command":{"duty":0.5},"dry":true}`)
+	})
+}

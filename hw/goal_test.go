@@ -1,0 +1,204 @@
+package hw
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// drives makes a motor whose action drives ten times a second, by the wheel.
+func drives(r *bench, quit <-chan struct{}) *motor {
+	m := &motor{name: "m"}
+	m.open = func(g *Goal, action string, args json.RawMessage) error {
+		if action != "go" {
+			return fmt.Errorf("no action %q", action)
+		}
+		n := 0
+		var turn func()
+		turn = func() {
+			select {
+			case <-g.Context().Done():
+				return
+			case <-quit:
+				return
+			default:
+			}
+			n++
+			if err := g.Drive(map[string]any{"duty": 0.1}); err != nil {
+				g.Fail(err.Error())
+				return
+			}
+			g.Feedback(map[string]any{"left": 10 - n})
+			if n == 10 {
+				g.Succeed("there")
+				return
+			}
+			r.b.Timers().After(100*time.Millisecond, turn)
+		}
+		turn()
+		return nil
+	}
+	return m
+}
+
+func TestGoalSucceeds(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		m := r.add(drives(r, nil), duty)
+		g, err := r.Start(r.t.Context(), "test", "m", "go", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := g.State(); s != Running {
+			t.Errorf("state %s", s)
+		}
+		res, err := g.Result(r.t.Context())
+		if err != nil || res != "there" {
+			t.Errorf("got %v, %v", res, err)
+		}
+		synctest.Wait()
+		if !strings.HasSuffix(m.notes(), "rest") || g.State() != Succeeded {
+			t.Errorf("%s, %s", g.State(), m.notes())
+		}
+		for _, again := range []bool{g.Succeed(1), g.Fail("x"), g.Cancel("x")} {
+			if again {
+				t.Error("a second terminal state")
+			}
+		}
+		said := r.said("hw/m/goal")
+		want(t, "first", said[0], `{"goal":"m.go","id":1,"state":"running"}`)
+		want(t, "last", said[len(said)-1], `{"goal":"m.go","id":1,"result":"there","state":"succeeded"}`)
+	})
+}
+
+func TestGoalEnds(t *testing.T) {
+	ways := map[string]struct {
+		end  func(r *bench, g *Goal)
+		want error
+		why  string
+	}{
+		"cancel":    {func(_ *bench, g *Goal) { g.Cancel("enough") }, ErrGoalCancelled, "enough"},
+		"new goal":  {func(r *bench, _ *Goal) { _, _ = r.Start(r.t.Context(), "other", "m", "go", nil) }, ErrGoalCancelled, "taken over by other"},
+		"a command": {func(r *bench, _ *Goal) { _ = r.do("m", map[string]any{"duty": 0}) }, ErrGoalCancelled, "taken over by test"},
+		"rest":      {func(r *bench, _ *Goal) { _ = r.Rest(r.t.Context(), "test", "m") }, ErrGoalCancelled, "taken over by test"},
+		"stop":      {func(r *bench, _ *Goal) { r.Trip(r.t.Context(), "cli", "operator") }, ErrGoalCancelled, "stop: operator"},
+		"safe":      {func(r *bench, _ *Goal) { _ = r.Safe(r.t.Context(), "SIGTERM") }, ErrGoalCancelled, "SIGTERM"},
+	}
+	for name, c := range ways {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Options{}, func(r *bench) {
+				m := r.add(drives(r, nil), duty)
+				g, err := r.Start(r.t.Context(), "test", "m", "go", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(250 * time.Millisecond)
+				began := time.Now()
+				c.end(r, g)
+				_, err = g.Result(r.t.Context())
+				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.why) {
+					t.Errorf("got %v, want %v: %s", err, c.want, c.why)
+				}
+				synctest.Wait()
+				if d := time.Since(began); d != 0 {
+					t.Errorf("took %v", d)
+				}
+				if !strings.Contains(m.notes(), "rest") {
+					t.Errorf("not at rest: %s", m.notes())
+				}
+				time.Sleep(2 * time.Second)
+				if n := len(r.Goals()); n != 0 {
+					t.Errorf("%d goals left", n)
+				}
+			})
+		})
+	}
+}
+
+// A goal that no longer drives is failed by the dead man.
+func TestGoalDies(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		quit := make(chan struct{})
+		m := r.add(drives(r, quit), duty)
+		g, err := r.Start(r.t.Context(), "test", "m", "go", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(150 * time.Millisecond)
+		close(quit)
+		began := time.Now()
+		_, err = g.Result(r.t.Context())
+		if !errors.Is(err, ErrGoalFailed) || !strings.Contains(err.Error(), "dead man") {
+			t.Errorf("got %v", err)
+		}
+		if d := time.Since(began); d > 510*time.Millisecond {
+			t.Errorf("after %v", d)
+		}
+		synctest.Wait()
+		want(t, "told", m.notes(), `{"duty":0.1} {"duty":0.1} rest`)
+	})
+}
+
+func TestGoalRefused(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		r.add(drives(r, nil), duty)
+		if _, err := r.Start(r.t.Context(), "test", "m", "fly", nil); err == nil || !strings.Contains(err.Error(), `no action "fly"`) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := r.Start(r.t.Context(), "test", "x", "go", nil); !errors.Is(err, ErrUnknown) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := r.Start(r.t.Context(), "test", "m", "go", func() {}); err == nil {
+			t.Error("arguments without a JSON form: no error")
+		}
+		r.Trip(r.t.Context(), "cli", "operator")
+		if _, err := r.Start(r.t.Context(), "test", "m", "go", nil); !errors.Is(err, ErrStopped) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := r.NewGoal(r.t.Context(), "script:x", "tidy"); !errors.Is(err, ErrStopped) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A script's own long action is a goal too.
+func TestGoalOfAScript(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		g, err := r.NewGoal(r.t.Context(), "script:x", "tidy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan time.Duration, 1)
+		go func() { // a plain loop
+			for range 100 {
+				select {
+				case <-g.Context().Done():
+				case <-time.After(time.Second):
+				}
+				if g.Context().Err() != nil {
+					break
+				}
+			}
+			ended <- 0
+		}()
+		time.Sleep(1500 * time.Millisecond)
+		began := time.Now()
+		r.Trip(r.t.Context(), "cli", "operator")
+		<-ended
+		if d := time.Since(began); d > 0 || g.State() != Cancelled {
+			t.Errorf("%s after %v", g.State(), d)
+		}
+		if err := g.Drive(1); err == nil {
+			t.Error("Drive without an actuator: no error")
+		}
+		short, cancel := context.WithCancel(r.t.Context())
+		cancel()
+		if _, err := g.Result(short); err == nil {
+			t.Error("no error")
+		}
+	})
+}
