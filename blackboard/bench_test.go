@@ -256,8 +256,10 @@ func BenchmarkRequestAcross(b *testing.B) {
 	ctx := context.Background()
 	rounds := func(b *testing.B, round func()) {
 		var lat []time.Duration
+		pace := time.NewTicker(500 * time.Microsecond)
+		defer pace.Stop()
 		for b.Loop() {
-			time.Sleep(200 * time.Microsecond)
+			<-pace.C
 			t := time.Now()
 			round()
 			lat = append(lat, time.Since(t))
