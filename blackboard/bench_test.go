@@ -286,7 +286,7 @@ func BenchmarkRequestAcross(b *testing.B) {
 	})
 	edged := func(b *testing.B, d *Board) {
 		rounds(b, func() {
-			f, err := d.Post(ctx, "bench", "plan", true, PostOptions{Timeout: 5 * time.Second})
+			f, err := d.Post(ctx, "bench", "plan", true, PostOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
