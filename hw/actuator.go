@@ -287,7 +287,7 @@ func (a *actuator) carry(ctx context.Context, o *order, tell map[string]any, the
 		a.r.complain(o.ctx, "hw:"+a.name, err, nil)
 	}
 	if o.by != nil && err != nil && !ours {
-		o.by.end(Failed, nil, err.Error(), true)
+		o.by.end(Failed, nil, err.Error())
 	}
 	o.answer(err)
 }
@@ -330,7 +330,7 @@ func (a *actuator) expire() {
 	}
 	a.rest(nil, cause{by.ctx, by.source, "dead man"}, context.DeadlineExceeded)
 	if g != nil {
-		g.end(Failed, nil, "dead man: the goal stopped driving", false)
+		g.end(Failed, nil, "dead man: the goal stopped driving")
 	}
 }
 

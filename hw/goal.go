@@ -50,6 +50,7 @@ type Goal struct {
 	feedback any
 	result   any
 	reason   string
+	told     bool // the end was published
 }
 
 // Start begins an action of an actuator, drive_to say, and returns its goal.
@@ -77,12 +78,12 @@ func (r *Rig) Start(ctx context.Context, source, name, action string, args any) 
 	a.takeOver(source, g)
 	if r.opt.Dry {
 		r.opt.Log.Info("dry run: not moved", "actuator", name, "action", action, "args", string(raw))
-		g.end(Succeeded, map[string]any{"dry": true}, "", true)
+		g.end(Succeeded, map[string]any{"dry": true}, "")
 		return g, nil
 	}
 	g.set(Running, nil)
 	if err := safely(func() error { return dev.Go(g, action, raw) }); err != nil {
-		g.end(Failed, nil, err.Error(), true)
+		g.end(Failed, nil, err.Error())
 		return fail(err)
 	}
 	return g, nil
@@ -133,10 +134,10 @@ func (a *actuator) takeOver(source string, g *Goal) {
 	a.goal = g
 	a.mu.Unlock()
 	if old != nil {
-		old.end(Cancelled, nil, "taken over by "+source, true)
+		old.end(Cancelled, nil, "taken over by "+source)
 	}
 	if g != nil && a.ready() != nil { // stopped meanwhile
-		g.end(Cancelled, nil, "stopped", true)
+		g.end(Cancelled, nil, "stopped")
 	}
 }
 
@@ -165,14 +166,14 @@ func (g *Goal) Drive(cmd any) error {
 func (g *Goal) Feedback(v any) { g.set(Running, v) }
 
 // Succeed ends the goal. It reports whether this was its end.
-func (g *Goal) Succeed(result any) bool { return g.end(Succeeded, result, "", true) }
+func (g *Goal) Succeed(result any) bool { return g.end(Succeeded, result, "") }
 
 // Fail ends the goal with what went wrong. It reports whether this was its end.
-func (g *Goal) Fail(reason string) bool { return g.end(Failed, nil, reason, true) }
+func (g *Goal) Fail(reason string) bool { return g.end(Failed, nil, reason) }
 
 // Cancel ends the goal at once and brings its actuator to Rest. It reports
 // whether this was its end.
-func (g *Goal) Cancel(reason string) bool { return g.end(Cancelled, nil, reason, true) }
+func (g *Goal) Cancel(reason string) bool { return g.end(Cancelled, nil, reason) }
 
 // Done is closed when the goal is over.
 func (g *Goal) Done() <-chan struct{} { return g.done }
@@ -228,9 +229,21 @@ func (g *Goal) set(s State, feedback any) {
 	g.publish(s, "feedback", feedback)
 }
 
-// end gives the goal its terminal state, if it has none. With rest the
-// actuator goes to its safe state, unless its commands are Steady.
-func (g *Goal) end(s State, result any, reason string, rest bool) bool {
+// end gives the goal its terminal state, if it has none, and brings the
+// actuator to its safe state, unless its commands are Steady.
+func (g *Goal) end(s State, result any, reason string) bool {
+	if !g.close(s, result, reason) {
+		return false
+	}
+	if a := g.a; a != nil && !(s == Succeeded && a.limits.Hold == Steady) {
+		a.rest(nil, cause{g.cause, g.source, "goal " + string(s)}, ErrReplaced)
+	}
+	g.tell()
+	return true
+}
+
+// close makes the goal's end without telling anybody.
+func (g *Goal) close(s State, result any, reason string) bool {
 	g.mu.Lock()
 	if g.state.Over() {
 		g.mu.Unlock()
@@ -246,23 +259,26 @@ func (g *Goal) end(s State, result any, reason string, rest bool) bool {
 			a.goal = nil
 		}
 		a.mu.Unlock()
-		if rest && !(s == Succeeded && a.limits.Hold == Steady) {
-			a.rest(nil, cause{g.cause, g.source, "goal " + string(s)}, ErrReplaced)
-		}
 	}
-	g.r.forget(g)
-	if s == Succeeded {
-		g.publish(s, "result", result)
-	} else {
-		g.publish(s, "reason", reason)
-	}
+	g.r.mu.Lock()
+	delete(g.r.goals, g)
+	g.r.mu.Unlock()
 	return true
 }
 
-func (r *Rig) forget(g *Goal) {
-	r.mu.Lock()
-	delete(r.goals, g)
-	r.mu.Unlock()
+// tell publishes the end, once.
+func (g *Goal) tell() {
+	g.mu.Lock()
+	told, s := g.told || !g.state.Over(), g.state
+	g.told = true
+	key, v := "reason", any(g.reason)
+	if s == Succeeded {
+		key, v = "result", g.result
+	}
+	g.mu.Unlock()
+	if !told {
+		g.publish(s, key, v)
+	}
 }
 
 // Goals lists the goals that are not over.

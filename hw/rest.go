@@ -7,12 +7,22 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"edged/bus"
 )
 
 // rest asks for the safe state and returns at once; h, if any, hears of it.
 // What waits in the slot gets the error. A Rest that is under way will do:
 // nothing was commanded since it began.
 func (a *actuator) rest(h *halt, c cause, err error) {
+	if a.wish(h, c, err) {
+		a.r.lanes.Go(a.run)
+	}
+}
+
+// wish is rest without starting the lane: if it returns true, the caller has
+// to run it.
+func (a *actuator) wish(h *halt, c cause, err error) (run bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.drop(err)
@@ -22,15 +32,17 @@ func (a *actuator) rest(h *halt, c cause, err error) {
 		a.waiting = append(a.waiting, h)
 	}
 	if a.resting || a.wantRest {
-		return
+		return false
 	}
 	a.wantRest = true
 	if a.doing != nil {
 		a.cancel()
 		a.force.Reset(grace)
-		return
+		return false
 	}
-	a.kick()
+	run = !a.running
+	a.running = true
+	return run
 }
 
 // begin marks the Rest as under way; the caller holds mu.
@@ -78,18 +90,24 @@ func (a *actuator) makeRest() {
 	if err != nil {
 		err = fmt.Errorf("hw: %s: rest: %w", a.name, err)
 	}
-	for _, h := range waiting {
-		h.rested(a, err)
-	}
 	if told || err != nil {
 		payload := map[string]any{"rest": true, "by": c.source, "why": c.why}
 		if err != nil {
 			payload["error"] = err.Error()
 		}
-		a.r.say(c.ctx, "hw:"+a.name, "hw/"+a.name+"/set", payload)
+		a.r.stage(c.ctx, "hw:"+a.name, "hw/"+a.name+"/set", payload)
 	}
 	if first {
-		a.r.complain(c.ctx, "hw:"+a.name, err, nil)
+		a.r.stage(c.ctx, "hw:"+a.name, bus.ErrorTopic, map[string]any{"source": "hw:" + a.name, "error": err.Error()})
+	}
+	// The last one to rest speaks for all: a goroutine started here would push
+	// the next lane of a stop back behind whatever else wants to run.
+	speak := len(waiting) == 0
+	for _, h := range waiting {
+		speak = !h.rested(a, err) || speak
+	}
+	if speak {
+		a.r.speak()
 	}
 }
 

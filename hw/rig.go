@@ -246,10 +246,18 @@ func (r *Rig) Last(sensor string) (Reading, bool) {
 // say stages an event and lets another goroutine deliver it: a delivery runs
 // the predicates of others, and lanes and the stop path must not wait for those.
 func (r *Rig) say(ctx context.Context, source, topic string, v any) {
+	r.stage(ctx, source, topic, v)
+	r.speak()
+}
+
+func (r *Rig) stage(ctx context.Context, source, topic string, v any) {
 	if _, err := r.b.Stage(ctx, source, topic, v); err != nil {
 		r.opt.Log.Debug("hw: not published", "topic", topic, "error", err)
-		return
 	}
+}
+
+// speak delivers what was staged, on a goroutine of its own.
+func (r *Rig) speak() {
 	if !r.speaking.Swap(true) {
 		r.lanes.Go(func() {
 			r.speaking.Store(false) // before, so that nothing staged from here on is missed

@@ -104,19 +104,39 @@ func (r *Rig) trip(ctx context.Context, source, reason string, latch bool) *halt
 		h.latched = true
 		c.why, refused = "stop: "+reason, ErrStopped
 	}
+	todo := make([]func(), 0, 64)
 	for _, a := range list {
-		a.rest(h, c, refused)
-	}
-	if latch {
-		for _, k := range *r.hooks.Load() {
-			r.lanes.Go(k)
+		if a.wish(h, c, refused) {
+			todo = append(todo, a.run)
 		}
 	}
-	for _, g := range r.Goals() {
-		g.end(Cancelled, nil, c.why, false)
+	goals := r.Goals()
+	for _, g := range goals {
+		g.close(Cancelled, nil, c.why)
+	}
+	if latch {
+		todo = append(todo, *r.hooks.Load()...)
 	}
 	h.begin(r.opt.Bound)
+	for _, g := range goals {
+		g.tell()
+	}
+	if len(todo) > 0 {
+		r.lanes.Go(func() { r.cascade(todo) })
+	}
 	return h
+}
+
+// cascade runs every function on a goroutine of its own, each started by the
+// one before as its first deed. Go's scheduler runs a goroutine that was just
+// started as soon as its starter waits or ends, before all others that want to
+// run; of twenty that are started together, nineteen queue behind those, 10 ms
+// for each that computes. See BenchmarkStop.
+func (r *Rig) cascade(todo []func()) {
+	if len(todo) > 1 {
+		r.lanes.Go(func() { r.cascade(todo[1:]) })
+	}
+	todo[0]()
 }
 
 // close latches. A stop by hardware is not overwritten by one by software.
@@ -146,12 +166,12 @@ func (h *halt) begin(bound time.Duration) {
 	})
 }
 
-// rested hears of one actuator.
-func (h *halt) rested(a *actuator, err error) {
+// rested hears of one actuator. It returns false if it was too late to matter.
+func (h *halt) rested(a *actuator, err error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over {
-		return
+		return false
 	}
 	h.left = slices.DeleteFunc(h.left, func(x *actuator) bool { return x == a })
 	if err != nil {
@@ -160,6 +180,7 @@ func (h *halt) rested(a *actuator, err error) {
 	if h.begun && len(h.left) == 0 {
 		h.finish()
 	}
+	return true
 }
 
 // finish says that the act is over; the caller holds mu.
@@ -182,6 +203,7 @@ func (h *halt) finish() {
 	if h.latched {
 		h.r.stopped(h)
 	}
+	h.r.speak()
 }
 
 // err is what went wrong; only once done is closed.
@@ -203,9 +225,9 @@ func (r *Rig) stopped(h *halt) {
 	}}
 	if err := h.err(); err != nil {
 		m.tree["error"] = err.Error()
-		r.complain(h.ctx, "hw:stop", err, nil)
+		r.stage(h.ctx, "hw:stop", bus.ErrorTopic, map[string]any{"source": "hw:stop", "error": err.Error()})
 	}
-	r.say(h.ctx, h.record.Source, StopTopic, m)
+	r.stage(h.ctx, h.record.Source, StopTopic, m)
 	if r.opt.Latch != nil && hardware(&h.record) {
 		r.lanes.Go(r.save)
 	}
