@@ -45,108 +45,127 @@ const patience = 100 * time.Millisecond
 // Actuator runs the suite.
 func Actuator(t *testing.T, b ActuatorBench) {
 	t.Helper()
-	cmd := json.RawMessage(b.Command)
-	atRest := func(t *testing.T, a hw.Actuator) {
-		t.Helper()
-		if b.AtRest != nil && !b.AtRest(t, a) {
-			t.Error("the device is not in its safe state")
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, ctx context.Context, a hw.Actuator, b ActuatorBench)
+		skip bool
+	}{
+		{"name is one topic level", func(t *testing.T, _ context.Context, a hw.Actuator, _ ActuatorBench) { name(t, a.Name()) }, false},
+		{"rest", rests, false},
+		{"command after rest", commands, false},
+		{"bad commands are errors", refuses, false},
+		{"an ended context moves nothing", endsBefore, false},
+		{"rest beside commands", restsBeside, false},
+		{"a slow command is cancelled", cancels, b.Slow == nil},
+		{"a failing device", fails, b.Break == nil},
+	} {
+		if c.skip {
+			continue
 		}
-	}
-	run := func(name string, f func(t *testing.T, ctx context.Context, a hw.Actuator)) {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			leak := watch(t)
 			ctx, cancel := context.WithCancel(context.Background())
-			f(t, ctx, b.New(t))
+			c.test(t, ctx, b.New(t), b)
 			cancel()
 			leak()
 		})
 	}
-	run("name is one topic level", func(t *testing.T, _ context.Context, a hw.Actuator) { name(t, a.Name()) })
-	run("rest without a command", func(t *testing.T, ctx context.Context, a hw.Actuator) {
-		ok(t, "Rest", a.Rest(ctx))
-		atRest(t, a)
-	})
-	run("rest twice", func(t *testing.T, ctx context.Context, a hw.Actuator) {
-		ok(t, "Do", a.Do(ctx, cmd))
-		ok(t, "Rest", a.Rest(ctx))
-		atRest(t, a)
-		ok(t, "Rest again", a.Rest(ctx))
-		atRest(t, a)
-	})
-	run("command after rest", func(t *testing.T, ctx context.Context, a hw.Actuator) {
-		ok(t, "Rest", a.Rest(ctx))
-		ok(t, "Do", a.Do(ctx, cmd))
-		if b.AtRest != nil && b.AtRest(t, a) {
-			t.Error("the command changed nothing that the bench can see")
-		}
-		ok(t, "Do again", a.Do(ctx, cmd))
-		ok(t, "Rest", a.Rest(ctx))
-		atRest(t, a)
-	})
-	run("bad commands are errors", func(t *testing.T, ctx context.Context, a hw.Actuator) {
-		for _, bad := range []string{`{`, `[]`, `"x"`, `{"no such field":{}}`} {
-			if err := a.Do(ctx, json.RawMessage(bad)); err == nil && bad != `{"no such field":{}}` {
-				t.Errorf("Do(%s): no error", bad)
-			} else if err != nil {
-				says(t, err)
-			}
-		}
-		ok(t, "Rest", a.Rest(ctx))
-		atRest(t, a)
-	})
-	run("an ended context moves nothing", func(t *testing.T, ctx context.Context, a hw.Actuator) {
-		ok(t, "Rest", a.Rest(ctx))
-		over, cancel := context.WithCancel(ctx)
-		cancel()
-		if err := a.Do(over, cmd); err == nil {
-			t.Error("Do with an ended context: no error")
-		}
-		atRest(t, a)
-	})
-	run("rest beside commands", func(t *testing.T, ctx context.Context, a hw.Actuator) {
-		for range 20 {
-			var all sync.WaitGroup
-			all.Go(func() { _ = a.Do(ctx, cmd) }) // may be overtaken
-			all.Go(func() { ok(t, "Rest", a.Rest(ctx)) })
-			all.Wait()
-		}
-		ok(t, "Rest", a.Rest(ctx))
-		atRest(t, a)
-	})
-	if b.Slow != nil {
-		run("a slow command is cancelled", func(t *testing.T, ctx context.Context, a hw.Actuator) {
-			b.Slow(t, a)
-			during, cancel := context.WithCancel(ctx)
-			done := make(chan error, 1)
-			var all sync.WaitGroup
-			all.Go(func() { done <- a.Do(during, cmd) })
-			time.AfterFunc(patience/10, cancel)
-			select {
-			case err := <-done:
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("Do: got %v, want context.Canceled", err)
-				}
-			case <-time.After(2 * patience):
-				t.Errorf("Do ignores its context for %v", 2*patience)
-			}
-			cancel()
-			all.Wait()
-		})
+}
+
+func (b ActuatorBench) cmd() json.RawMessage { return json.RawMessage(b.Command) }
+
+func (b ActuatorBench) atRest(t *testing.T, a hw.Actuator) {
+	t.Helper()
+	if b.AtRest != nil && !b.AtRest(t, a) {
+		t.Error("the device is not in its safe state")
 	}
-	if b.Break != nil {
-		run("a failing device", func(t *testing.T, ctx context.Context, a hw.Actuator) {
-			heal := b.Break(t, a)
-			err := a.Do(ctx, cmd)
-			if err == nil {
-				t.Fatal("Do on a broken device: no error")
-			}
+}
+
+// rests: without a command, after one, and again.
+func rests(t *testing.T, ctx context.Context, a hw.Actuator, b ActuatorBench) {
+	ok(t, "Rest without a command", a.Rest(ctx))
+	b.atRest(t, a)
+	ok(t, "Do", a.Do(ctx, b.cmd()))
+	ok(t, "Rest", a.Rest(ctx))
+	b.atRest(t, a)
+	ok(t, "Rest again", a.Rest(ctx))
+	b.atRest(t, a)
+}
+
+func commands(t *testing.T, ctx context.Context, a hw.Actuator, b ActuatorBench) {
+	ok(t, "Rest", a.Rest(ctx))
+	ok(t, "Do", a.Do(ctx, b.cmd()))
+	if b.AtRest != nil && b.AtRest(t, a) {
+		t.Error("the command changed nothing that the bench can see")
+	}
+	ok(t, "Do again", a.Do(ctx, b.cmd()))
+	ok(t, "Rest", a.Rest(ctx))
+	b.atRest(t, a)
+}
+
+func refuses(t *testing.T, ctx context.Context, a hw.Actuator, b ActuatorBench) {
+	for _, bad := range []string{`{`, `[]`, `"x"`} {
+		if err := a.Do(ctx, json.RawMessage(bad)); err == nil {
+			t.Errorf("Do(%s): no error", bad)
+		} else {
 			says(t, err)
-			heal()
-			ok(t, "Do once it is healed", a.Do(ctx, cmd))
-			ok(t, "Rest", a.Rest(ctx))
-			atRest(t, a)
-		})
+		}
 	}
+	ok(t, "Rest", a.Rest(ctx))
+	b.atRest(t, a)
+}
+
+func endsBefore(t *testing.T, ctx context.Context, a hw.Actuator, b ActuatorBench) {
+	ok(t, "Rest", a.Rest(ctx))
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := a.Do(over, b.cmd()); err == nil {
+		t.Error("Do with an ended context: no error")
+	}
+	b.atRest(t, a)
+}
+
+func restsBeside(t *testing.T, ctx context.Context, a hw.Actuator, b ActuatorBench) {
+	for range 20 {
+		var all sync.WaitGroup
+		all.Go(func() { _ = a.Do(ctx, b.cmd()) }) // may be overtaken
+		all.Go(func() { ok(t, "Rest", a.Rest(ctx)) })
+		all.Wait()
+	}
+	ok(t, "Rest", a.Rest(ctx))
+	b.atRest(t, a)
+}
+
+func cancels(t *testing.T, ctx context.Context, a hw.Actuator, b ActuatorBench) {
+	b.Slow(t, a)
+	during, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	var all sync.WaitGroup
+	all.Go(func() { done <- a.Do(during, b.cmd()) })
+	time.AfterFunc(patience/10, cancel)
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Do: got %v, want context.Canceled", err)
+		}
+	case <-time.After(2 * patience):
+		t.Errorf("Do ignores its context for %v", 2*patience)
+	}
+	cancel()
+	all.Wait()
+}
+
+func fails(t *testing.T, ctx context.Context, a hw.Actuator, b ActuatorBench) {
+	heal := b.Break(t, a)
+	err := a.Do(ctx, b.cmd())
+	if err == nil {
+		t.Fatal("Do on a broken device: no error")
+	}
+	says(t, err)
+	heal()
+	ok(t, "Do once it is healed", a.Do(ctx, b.cmd()))
+	ok(t, "Rest", a.Rest(ctx))
+	b.atRest(t, a)
 }
 
 // SensorBench is a sensor under test.
