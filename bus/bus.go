@@ -56,6 +56,7 @@ type Bus struct {
 	pause   []chan struct{} // who waits in Pause
 
 	// Touched only by who holds busy.
+	held   Event // staged while nobody delivered
 	routes routes
 	clock  struct {
 		base time.Time
@@ -83,8 +84,9 @@ const (
 	flagBusy    = 1
 	flagPending = 2
 	flagPause   = 4 // somebody waits in Pause for busy
-	flags       = flagBusy | flagPending | flagPause
-	oneSeq      = 8
+	flagHeld    = 8 // busy belongs to the event in held, until Deliver
+	flags       = flagBusy | flagPending | flagPause | flagHeld
+	oneSeq      = 16
 	// foreign is how many events of others a publisher delivers before it
 	// hands the rest to a goroutine.
 	foreign = 256
@@ -149,6 +151,9 @@ func (b *Bus) Stage(ctx context.Context, source, topic string, v any) (e Event, 
 	if err = b.fill(ctx, &e, source, topic, v); err != nil {
 		return e, err
 	}
+	if s := b.state.Load(); s&flags == 0 && b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
+		return e, b.hold(&e)
+	}
 	if err = ValidTopic(topic); err != nil {
 		return e, fmt.Errorf("bus: stage: %w", err)
 	}
@@ -159,9 +164,38 @@ func (b *Bus) Stage(ctx context.Context, source, topic string, v any) (e Event, 
 	return e, nil
 }
 
+// hold keeps busy for a staged event, so that Deliver need not ask for it.
+func (b *Bus) hold(e *Event) error {
+	e.Seq = b.state.Load() / oneSeq
+	if _, err := b.route(e.Topic); err != nil {
+		b.drain()
+		return fmt.Errorf("bus: stage: %w", err)
+	}
+	b.held = *e
+	for {
+		s := b.state.Load()
+		if b.state.CompareAndSwap(s, s|flagHeld) {
+			return nil
+		}
+	}
+}
+
 // Deliver delivers what was staged, unless somebody is delivering already.
 func (b *Bus) Deliver() {
-	if s := b.state.Load(); s&flagBusy != 0 || s&flagPending == 0 {
+	s := b.state.Load()
+	for s&flagHeld != 0 {
+		if b.state.CompareAndSwap(s, s&^flagHeld) {
+			e := b.held
+			b.held.payload, b.held.chain = nil, nil
+			_ = b.deliver(&e) // its topic was checked before it was held
+			if s &^= flagHeld; s&flags != flagBusy || !b.state.CompareAndSwap(s, s&^flagBusy) {
+				b.drain()
+			}
+			return
+		}
+		s = b.state.Load()
+	}
+	if s&flagBusy != 0 || s&flagPending == 0 {
 		return
 	}
 	b.mu.Lock()
@@ -225,6 +259,8 @@ func (b *Bus) queue(e *Event) error {
 	b.mu.Unlock()
 	if took {
 		b.drain()
+	} else if b.state.Load()&flagHeld != 0 {
+		b.Deliver()
 	}
 	return nil
 }

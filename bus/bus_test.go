@@ -484,3 +484,41 @@ func TestPauseLosesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestStageUnderALock is the law that the blackboard stands on: who stages
+// under a lock and delivers after it gives events in the order of the lock,
+// however many publish beside.
+func TestStageUnderALock(t *testing.T) {
+	b := bus.New(bus.Options{})
+	var got []int64
+	b.Tap("n", func(e bus.Event) { got = append(got, e.Payload().(int64)) })
+	others := 0
+	b.Tap("other", func(bus.Event) { others++ })
+	var mu sync.Mutex
+	n, each := int64(0), 2000
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range each {
+				mu.Lock()
+				n++
+				b.Stage(context.Background(), "test", "n", n)
+				if n%7 == 0 {
+					n++
+					b.Stage(context.Background(), "test", "n", n)
+				}
+				mu.Unlock()
+				b.Deliver()
+				b.Publish(context.Background(), "test", "other", nil)
+			}
+		})
+	}
+	for range 20 {
+		b.Pause()()
+	}
+	wg.Wait()
+	b.Close(t.Context())
+	if int64(len(got)) != n || !slices.IsSorted(got) || others != 4*each {
+		t.Errorf("%d of %d staged events, sorted %v, %d of %d others", len(got), n, slices.IsSorted(got), others, 4*each)
+	}
+}
