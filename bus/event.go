@@ -144,7 +144,7 @@ func (s *shared) value() any {
 		if s.raw == nil {
 			return
 		}
-		tree, err := decodeJSON(s.raw)
+		tree, err := DecodeJSON(s.raw)
 		if err != nil { // not JSON after all: it stays text
 			tree = string(s.raw)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 )
 
 // ErrPayload is wrapped by the error for a value that an event can't carry.
@@ -133,47 +132,3 @@ func number(v any) (any, bool) {
 	}
 	return nil, false
 }
-
-// decodeJSON reads one JSON text; whole numbers become int64.
-func decodeJSON(b []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if d.More() {
-		return nil, errors.New("more than one JSON value")
-	}
-	return numbers(v)
-}
-
-func numbers(v any) (any, error) {
-	var err error
-	switch x := v.(type) {
-	case json.Number:
-		if s := string(x); !strings.ContainsAny(s, ".eE") {
-			if i, err := x.Int64(); err == nil {
-				return i, nil
-			}
-		}
-		return x.Float64()
-	case []any:
-		for i := range x {
-			if x[i], err = numbers(x[i]); err != nil {
-				return nil, err
-			}
-		}
-	case map[string]any:
-		for k := range x {
-			if x[k], err = numbers(x[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return v, nil
-}
-
-// DecodeJSON reads one JSON text into the tree that events carry: whole
-// numbers are int64, others float64.
-func DecodeJSON(b []byte) (any, error) { return decodeJSON(b) }
