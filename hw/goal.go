@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 )
 
 // State is where a goal stands. Succeeded, Cancelled and Failed are terminal;
@@ -119,11 +118,11 @@ func (r *Rig) goal(ctx context.Context, source, name string, a *actuator) *Goal 
 	g := &Goal{name: name, source: source, r: r, a: a, cause: ctx, state: Pending, done: make(chan struct{})}
 	// The action outlives the handler that asked for it; it ends by Cancel.
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	r.mu.Lock()
+	r.goalMu.Lock()
 	r.goalID++
 	g.id = r.goalID
 	r.goals[g] = struct{}{}
-	r.mu.Unlock()
+	r.goalMu.Unlock()
 	return g
 }
 
@@ -227,6 +226,7 @@ func (g *Goal) set(s State, feedback any) {
 	g.state, g.feedback = s, feedback
 	g.mu.Unlock()
 	g.publish(s, "feedback", feedback)
+	g.r.speak()
 }
 
 // end gives the goal its terminal state, if it has none, and brings the
@@ -239,6 +239,7 @@ func (g *Goal) end(s State, result any, reason string) bool {
 		a.rest(nil, cause{g.cause, g.source, "goal " + string(s)}, ErrReplaced)
 	}
 	g.tell()
+	g.r.speak()
 	return true
 }
 
@@ -260,13 +261,13 @@ func (g *Goal) close(s State, result any, reason string) bool {
 		}
 		a.mu.Unlock()
 	}
-	g.r.mu.Lock()
+	g.r.goalMu.Lock()
 	delete(g.r.goals, g)
-	g.r.mu.Unlock()
+	g.r.goalMu.Unlock()
 	return true
 }
 
-// tell publishes the end, once.
+// tell stages the event of the end, once.
 func (g *Goal) tell() {
 	g.mu.Lock()
 	told, s := g.told || !g.state.Over(), g.state
@@ -283,8 +284,8 @@ func (g *Goal) tell() {
 
 // Goals lists the goals that are not over.
 func (r *Rig) Goals() []*Goal {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.goalMu.Lock()
+	defer r.goalMu.Unlock()
 	var list []*Goal
 	for g := range r.goals {
 		list = append(list, g)
@@ -292,6 +293,7 @@ func (r *Rig) Goals() []*Goal {
 	return list
 }
 
+// publish stages an event of the goal.
 func (g *Goal) publish(s State, key string, v any) {
 	topic := "hw/goal/" + g.name
 	if g.a != nil {
@@ -301,20 +303,20 @@ func (g *Goal) publish(s State, key string, v any) {
 	if v != nil {
 		m[key] = v
 	}
-	g.r.say(g.cause, "hw:goal", topic, m)
+	g.r.stage(g.cause, "hw:goal", topic, m)
 }
 
 // MarshalJSON gives the goal as the page and scripts see it.
 func (g *Goal) MarshalJSON() ([]byte, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return json.Marshal(struct {
-		ID       uint64    `json:"id"`
-		Name     string    `json:"goal"`
-		State    State     `json:"state"`
-		Feedback any       `json:"feedback,omitempty"`
-		Result   any       `json:"result,omitempty"`
-		Reason   string    `json:"reason,omitempty"`
-		Time     time.Time `json:"-"`
-	}{ID: g.id, Name: g.name, State: g.state, Feedback: g.feedback, Result: g.result, Reason: g.reason})
+	v := struct {
+		ID       uint64 `json:"id"`
+		Name     string `json:"goal"`
+		State    State  `json:"state"`
+		Feedback any    `json:"feedback,omitempty"`
+		Result   any    `json:"result,omitempty"`
+		Reason   string `json:"reason,omitempty"`
+	}{g.id, g.name, g.state, g.feedback, g.result, g.reason}
+	g.mu.Unlock()
+	return json.Marshal(v)
 }

@@ -202,3 +202,22 @@ func TestGoalOfAScript(t *testing.T) {
 		}
 	})
 }
+
+func TestGoalAsJSON(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		g, err := r.NewGoal(r.t.Context(), "script:x", "tidy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Feedback(map[string]any{"left": 2})
+		g.Fail("no broom")
+		j, err := json.Marshal(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "goal", string(j), `{"id":1,"goal":"tidy","state":"failed","feedback":{"left":2},"reason":"no broom"}`)
+		want(t, "events", strings.Join(r.said("hw/goal/tidy"), "\n"), `{"goal":"tidy","id":1,"state":"running"}
+{"feedback":{"left":2},"goal":"tidy","id":1,"state":"running"}
+{"goal":"tidy","id":1,"reason":"no broom","state":"failed"}`)
+	})
+}

@@ -36,8 +36,10 @@ type Rig struct {
 	claims   map[string]string
 	sensors  []*sensor
 	bindings []*bus.Subscription
-	goals    map[*Goal]struct{}
-	goalID   uint64
+
+	goalMu sync.Mutex // guards goals, goalID; a stop takes it
+	goals  map[*Goal]struct{}
+	goalID uint64
 }
 
 // NewRig makes a rig without devices. If a stop caused by hardware was saved,
@@ -119,10 +121,13 @@ func (r *Rig) claim(name string, dev any, add func()) error {
 	if c, ok := dev.(Claimer); ok {
 		mine = c.Claims()
 	}
+	if other := r.Device(name); other != nil {
+		return fmt.Errorf("two devices have this name: %s and %s", describe(other), describe(dev))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if other, taken := r.devices[name]; taken {
-		return fmt.Errorf("two devices have this name: %s and %s", describe(other), describe(dev))
+	if _, taken := r.devices[name]; taken {
+		return errors.New("two devices have this name")
 	}
 	for _, c := range mine {
 		if other, taken := r.claims[c]; taken {
