@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -65,7 +64,7 @@ func (g Guard) Serve(ctx context.Context) error {
 		return errors.New("hw: guard: no command")
 	}
 	cmd := exec.Command(g.Argv[0], g.Argv[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is not for the guard
+	cmd.SysProcAttr = ownGroup()
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -154,7 +153,7 @@ func (a SafeAction) do() error {
 // write writes without waiting for a reader of a pipe or a modem's line. A
 // regular file is replaced, a device file is written to.
 func (a SafeAction) write() error {
-	f, err := os.OpenFile(a.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o600)
+	f, err := os.OpenFile(a.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noWaiting, 0o600)
 	if err != nil {
 		return fmt.Errorf("hw: guard: %w", err)
 	}

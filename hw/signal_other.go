@@ -1,0 +1,15 @@
+//go:build !unix
+
+package hw
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func ignoreSignals() { signal.Ignore(os.Interrupt) }
+
+func ownGroup() *syscall.SysProcAttr { return nil }
+
+const noWaiting = 0
