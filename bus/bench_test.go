@@ -129,6 +129,19 @@ func BenchmarkQueue(b *testing.B) {
 		run(b, func() { x.Publish(ctx, "bench", "home/room7/temp", reading) }, &n)
 		x.Close(ctx)
 	})
+	b.Run("edged-pull", func(b *testing.B) { // the same with a goroutine of the caller's, and no context per event
+		x := bus.New(bus.Options{})
+		var n atomic.Int64
+		ctx := context.Background()
+		s, _ := x.Subscribe("home/room7/temp", bus.Queue{Limit: limit})
+		go func() {
+			for range s.All(ctx) {
+				n.Add(1)
+			}
+		}()
+		run(b, func() { x.Publish(ctx, "bench", "home/room7/temp", reading) }, &n)
+		x.Close(ctx)
+	})
 }
 
 // BenchmarkLatency: publish call → handler, one event per 500 µs.
