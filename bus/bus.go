@@ -72,6 +72,7 @@ type Bus struct {
 
 	ctx      context.Context // ends when the bus is closed; handlers run under it
 	cancel   context.CancelFunc
+	urgent   atomic.Pointer[urgent]
 	closed   atomic.Bool
 	workers  sync.WaitGroup
 	wheel    *timer.Wheel
@@ -233,6 +234,9 @@ func (b *Bus) post(e *Event) error {
 	s := b.state.Load()
 	if s&flags == 0 && b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
 		e.Seq = (s + oneSeq) / oneSeq
+		if u := b.urgent.Load(); u != nil && u.topic == e.Topic {
+			u.call(b, *e)
+		}
 		err := b.deliver(e)
 		if !b.state.CompareAndSwap(s+oneSeq|flagBusy, s+oneSeq) {
 			b.drain()
@@ -247,14 +251,23 @@ func (b *Bus) queue(e *Event) error {
 	if err := ValidTopic(e.Topic); err != nil {
 		return fmt.Errorf("bus: publish: %w", err)
 	}
+	u := b.urgent.Load()
+	if u != nil && u.topic != e.Topic {
+		u = nil
+	}
 	b.mu.Lock()
-	if len(b.pending) >= b.opt.Pending {
+	if len(b.pending) >= b.opt.Pending && u == nil {
 		b.mu.Unlock()
 		b.counters.overload.Add(1)
 		return fmt.Errorf("bus: publish %s: %w: %d events wait", e.Topic, ErrOverload, b.opt.Pending)
 	}
 	e.Seq = b.add(oneSeq | flagPending)
 	b.pending = append(b.pending, *e)
+	if u != nil {
+		b.mu.Unlock()
+		u.call(b, *e)
+		b.mu.Lock()
+	}
 	took := b.take()
 	b.mu.Unlock()
 	if took {

@@ -522,3 +522,36 @@ func TestStageUnderALock(t *testing.T) {
 		t.Errorf("%d of %d staged events, sorted %v, %d of %d others", len(got), n, slices.IsSorted(got), others, 4*each)
 	}
 }
+
+// TestUrgent: the stop is heard at once, whoever hangs and however much waits.
+func TestUrgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bus.New(bus.Options{Pending: 4})
+		release := make(chan bool)
+		b.Tap("slow", func(bus.Event) { <-release })
+		var heard []bus.Event
+		if err := b.Urgent("stop", func(e bus.Event) { heard = append(heard, e) }); err != nil {
+			t.Fatal(err)
+		}
+		if b.Urgent("other", nil) == nil {
+			t.Error("a second urgent topic is let through")
+		}
+		all, _ := b.Subscribe("stop", bus.Queue{})
+		go b.Publish(t.Context(), "test", "slow", nil)
+		synctest.Wait()
+		for range 6 {
+			b.Publish(t.Context(), "test", "noise", nil)
+		}
+		e, err := b.Publish(t.Context(), "test", "stop", "now")
+		if err != nil || len(heard) != 1 || heard[0].Seq != e.Seq || heard[0].Payload() != "now" {
+			t.Errorf("heard %v (%v), want the stop, while everything hangs", heard, err)
+		}
+		close(release)
+		synctest.Wait()
+		b.Publish(t.Context(), "test", "stop", "again")
+		if all.Len() != 2 || len(heard) != 2 {
+			t.Errorf("%d delivered, %d heard; want 2 and 2", all.Len(), len(heard))
+		}
+		b.Close(t.Context())
+	})
+}

@@ -270,6 +270,7 @@ func (a *actuator) carry(ctx context.Context, o *order, tell map[string]any, the
 			a.ramp.Reset(rampStep)
 		}
 	}
+	from := o.ctx // a ramp step may replace it
 	a.mu.Unlock()
 
 	payload := map[string]any{"command": tell, "by": o.source}
@@ -282,9 +283,9 @@ func (a *actuator) carry(ctx context.Context, o *order, tell map[string]any, the
 			err = fmt.Errorf("hw: %s: %w", a.name, err)
 		}
 	}
-	a.r.say(o.ctx, "hw:"+a.name, "hw/"+a.name+"/set", payload)
+	a.r.say(from, "hw:"+a.name, "hw/"+a.name+"/set", payload)
 	if news {
-		a.r.complain(o.ctx, "hw:"+a.name, err, nil)
+		a.r.complain(from, "hw:"+a.name, err, nil)
 	}
 	if o.by != nil && err != nil && !ours {
 		o.by.end(Failed, nil, err.Error())

