@@ -87,19 +87,27 @@ func (b *Behaviour) backgroundAgent(c *value.Call) (starlark.Value, error) {
 	if name == "" {
 		name = a.Name()
 	}
-	u, err := b.newUnit(c, name, a)
+	o, err := b.agentOptions(c, name, a)
 	if err != nil {
+		return nil, err
+	}
+	bg, err := background.NewAgent(o)
+	if err != nil {
+		return nil, err
+	}
+	u := &unit{b: b, name: name, agent: bg, tree: bg.Tree(), at: where(c), auto: c.Bool("autostart") && script.Loading(c.Thread)}
+	if err := b.declareUnit(u); err != nil {
 		return nil, err
 	}
 	return unitKind.Wrap(u), nil
 }
 
-// newUnit makes a background agent of the options in a call.
-func (b *Behaviour) newUnit(c *value.Call, name string, a agent.Agent) (*unit, error) {
+// agentOptions reads the options of a background agent.
+func (b *Behaviour) agentOptions(c *value.Call, name string, a agent.Agent) (o background.AgentOptions, err error) {
 	if err := validName(name); err != nil {
-		return nil, err
+		return o, err
 	}
-	o := background.AgentOptions{
+	o = background.AgentOptions{
 		Name: name, Agent: a, Bus: b.host.Bus, SubscribeTo: c.Strings("subscribe_to"), Watch: c.Strings("watch"),
 		MaxQueue: c.Int("max_queue"), MaxRestarts: c.Int("max_restarts"), RestartWindow: c.Duration("restart_window"),
 		Backoff: c.Duration("backoff"), MaxBackoff: c.Duration("max_backoff"), DependsOn: c.Strings("depends_on"),
@@ -113,34 +121,26 @@ func (b *Behaviour) newUnit(c *value.Call, name string, a agent.Agent) (*unit, e
 	}
 	for _, f := range o.SubscribeTo {
 		if err := b.mayHear(c, f); err != nil {
-			return nil, err
+			return o, err
 		}
 	}
 	for _, k := range o.Watch {
 		if err := b.may(c, "bb", k); err != nil {
-			return nil, err
+			return o, err
 		}
 	}
 	t, err := b.inner(c, "trigger")
 	if err != nil {
-		return nil, err
+		return o, err
 	}
 	if t == nil {
 		t = background.Always()
 		if len(o.SubscribeTo)+len(o.Watch) == 0 {
-			return nil, &value.Error{Msg: fmt.Sprintf("nothing can wake %q", name), Hint: "give it subscribe_to, watch, or a trigger such as every(\"1m\")"}
+			return o, &value.Error{Msg: fmt.Sprintf("nothing can wake %q", name), Hint: "give it subscribe_to, watch, or a trigger such as every(\"1m\")"}
 		}
 	}
 	o.Trigger = gate{b, t}
-	if err := parseOptions(c, &o); err != nil {
-		return nil, err
-	}
-	bg, err := background.NewAgent(o)
-	if err != nil {
-		return nil, err
-	}
-	u := &unit{b: b, name: name, agent: bg, tree: bg.Tree(), at: where(c), auto: c.Bool("autostart") && script.Loading(c.Thread)}
-	return u, b.declareUnit(u)
+	return o, parseOptions(c, &o)
 }
 
 // parseOptions reads those options that are words.
@@ -215,7 +215,7 @@ func (u *unit) start(ctx context.Context) error {
 	}
 	child := background.Child{Name: u.name, Service: u.tree}
 	if u.agent != nil {
-		child.Restart = background.Transient
+		child.Restart, child.DependsOn = background.Transient, u.agent.DependsOn()
 	}
 	if err := u.b.root.Add(ctx, child); err != nil {
 		return err

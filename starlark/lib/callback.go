@@ -24,6 +24,8 @@ type callback struct {
 	named map[string]int // and by name
 	at    script.Position
 	name  string
+
+	context bool // it takes a ctx
 }
 
 const ctxAt = -1
@@ -35,13 +37,24 @@ func newCallback(c *value.Call, arg string, offered ...string) (*callback, error
 	if fn == nil {
 		return nil, nil
 	}
-	cb := &callback{fn: fn, name: fn.Name()}
+	cb, missing := makeCallback(fn, offered...)
+	if missing != "" {
+		return nil, c.Errorf(arg, "argument %q: %s needs an argument %q, but it is called with (%s)",
+			arg, fn.Name(), missing, strings.Join(append(slices.Clone(offered), "ctx"), ", "))
+	}
+	return cb, nil
+}
+
+// makeCallback is newCallback for a function that is frozen already. It gives
+// the name of an argument that could not be filled.
+func makeCallback(fn starlark.Callable, offered ...string) (cb *callback, missing string) {
+	cb = &callback{fn: fn, name: fn.Name()}
 	f, ok := fn.(*starlark.Function)
 	if !ok {
 		if len(offered) > 0 {
 			cb.place = []int{0}
 		}
-		return cb, nil
+		return cb, ""
 	}
 	cb.at = script.Position{File: f.Position().Filename(), Line: int(f.Position().Line), Col: int(f.Position().Col)}
 	next := 0
@@ -69,9 +82,9 @@ func newCallback(c *value.Call, arg string, offered ...string) (*callback, error
 			at = next
 			next++
 		case !optional:
-			return nil, c.Errorf(arg, "argument %q: %s needs an argument %q, but it is called with (%s)",
-				arg, fn.Name(), name, strings.Join(append(slices.Clone(offered), "ctx"), ", "))
+			return nil, name
 		}
+		cb.context = cb.context || at == ctxAt && name == "ctx"
 		switch {
 		case !known:
 		case i < positional && len(cb.place) == i:
@@ -88,7 +101,7 @@ func newCallback(c *value.Call, arg string, offered ...string) (*callback, error
 			cb.place = append(cb.place, next)
 		}
 	}
-	return cb, nil
+	return cb, ""
 }
 
 // args picks the arguments of one call.

@@ -22,7 +22,7 @@ var contextKind = &value.Kind[*run]{
 			if r.event == nil {
 				return nil, nil
 			}
-			return eventValue(*r.event), nil
+			return r.event, nil
 		}},
 		{Name: "cause", Doc: "The seq of the event that brought this run about, 0 if none.", Type: value.Int, Get: func(r *run) (any, error) {
 			seq, _ := bus.CauseOf(r)
@@ -33,7 +33,7 @@ var contextKind = &value.Kind[*run]{
 			if r.state == nil {
 				r.state = new(starlark.Dict)
 			}
-			return raw{r.state}, nil
+			return r.state, nil
 		}},
 		{Name: "cancelled", Doc: "Whether the run is to end.", Type: value.Bool, Get: func(r *run) (any, error) { return r.Err() != nil, nil }},
 		{Name: "resumed", Doc: "Whether the run was taken up again after a restart, see wait_for.", Type: value.Bool, Get: func(r *run) (any, error) {
@@ -77,9 +77,6 @@ var contextKind = &value.Kind[*run]{
 	},
 }
 
-// raw is a script value that is handed on as it is, not frozen.
-type raw struct{ starlark.Value }
-
 func (r *run) waitFor(c *value.Call) (starlark.Value, error) {
 	filter := c.String("filter")
 	if err := r.b.mayHear(c, filter); err != nil {
@@ -92,7 +89,7 @@ func (r *run) waitFor(c *value.Call) (starlark.Value, error) {
 	var accept func(bus.Event) bool
 	if cb != nil {
 		accept = func(e bus.Event) bool {
-			q := &run{Context: r, b: r.b, source: r.source, event: &e, pure: "where"}
+			q := &run{Context: r, b: r.b, source: r.source, pure: "where"}
 			v, err := r.b.ask(q, cb, eventValue(e))
 			if err != nil {
 				r.b.report(q, r.source+":"+cb.name, err, e)
@@ -118,9 +115,17 @@ func (r *run) waitFor(c *value.Call) (starlark.Value, error) {
 // next waits for the next event of a filter, at most timeout if that is not
 // negative; ok is false if none came in time.
 func (b *Behaviour) next(ctx context.Context, filter string, timeout time.Duration, accept func(bus.Event) bool) (e bus.Event, ok bool, err error) {
-	sub, err := b.host.Bus.Subscribe(filter, bus.Queue{Limit: 1, Overflow: bus.DropNew, Where: accept, Name: b.folder + ": wait_for"})
-	if err != nil {
-		return e, false, err
+	return b.nextOf(ctx, nil, filter, timeout, accept)
+}
+
+// nextOf is next with a subscription that may have been made beforehand.
+func (b *Behaviour) nextOf(ctx context.Context, sub *bus.Subscription, filter string, timeout time.Duration, accept func(bus.Event) bool) (e bus.Event, ok bool, err error) {
+	early := sub != nil // then what is queued has not been asked about
+	if sub == nil {
+		sub, err = b.host.Bus.Subscribe(filter, bus.Queue{Limit: 1, Overflow: bus.DropNew, Where: accept, Name: b.folder + ": wait_for"})
+		if err != nil {
+			return e, false, err
+		}
 	}
 	defer sub.Close()
 	inner := ctx
@@ -130,6 +135,9 @@ func (b *Behaviour) next(ctx context.Context, filter string, timeout time.Durati
 		defer cancel()
 	}
 	e, err = sub.Next(inner)
+	for early && err == nil && accept != nil && !accept(e) {
+		e, err = sub.Next(inner)
+	}
 	switch {
 	case err == nil:
 		return e, true, nil

@@ -2,8 +2,7 @@ package lib
 
 import (
 	"fmt"
-	"maps"
-	"slices"
+	"time"
 
 	"go.starlark.net/starlark"
 
@@ -15,6 +14,7 @@ import (
 type event struct {
 	bus.Event
 	data starlark.Value
+	past *pastEvent // of an earlier process, see wait_for; then Event has no payload and no time
 }
 
 var eventKind = &value.Kind[*event]{
@@ -25,7 +25,7 @@ var eventKind = &value.Kind[*event]{
 		{Name: "topic", Doc: "The MQTT topic it was published on.", Type: value.String, Get: func(e *event) (any, error) { return starlark.String(e.Topic), nil }},
 		{Name: "kind", Doc: "The same as topic.", Type: value.String, Get: func(e *event) (any, error) { return starlark.String(e.Topic), nil }},
 		{Name: "payload", Doc: "What was published: a JSON value, text or bytes.", Get: func(e *event) (any, error) { return e.data, nil }},
-		{Name: "time", Doc: "When it was published, UTC.", Get: func(e *event) (any, error) { return e.Time(), nil }},
+		{Name: "time", Doc: "When it was published, UTC.", Get: func(e *event) (any, error) { return e.when(), nil }},
 		{Name: "seq", Doc: "Its number in the order of all events.", Type: value.Int, Get: func(e *event) (any, error) { return int64(e.Seq), nil }},
 		{Name: "source", Doc: "Who published it: \"script:main.star\", \"mqtt\", \"hw:imu\".", Type: value.String, Get: func(e *event) (any, error) { return starlark.String(e.Source), nil }},
 		{Name: "cause", Doc: "The seq of the event whose handling published it, 0 if none.", Type: value.Int, Get: func(e *event) (any, error) { return int64(e.Cause), nil }},
@@ -51,15 +51,28 @@ var eventKind = &value.Kind[*event]{
 	}},
 	String: func(e *event) string { return fmt.Sprintf("event(%s, seq = %d)", e.Topic, e.Seq) },
 	Tree: func(e *event) (any, error) {
+		payload, err := value.ToGo(e.data)
+		if err != nil {
+			return nil, err
+		}
 		return map[string]any{
-			"topic": e.Topic, "payload": e.Payload(), "time": e.Time(), "seq": int64(e.Seq),
+			"topic": e.Topic, "payload": payload, "time": e.when().Format(time.RFC3339Nano), "seq": int64(e.Seq),
 			"source": e.Source, "cause": int64(e.Cause), "retained": e.Retained,
 		}, nil
 	},
 	Index: (*event).index,
 	Keys: func(e *event) []string {
-		m, _ := e.Payload().(map[string]any)
-		return slices.Sorted(maps.Keys(m))
+		d, ok := e.data.(*starlark.Dict)
+		if !ok {
+			return nil
+		}
+		var keys []string
+		for _, k := range d.Keys() {
+			if s, ok := starlark.AsString(k); ok {
+				keys = append(keys, s)
+			}
+		}
+		return keys
 	},
 	Key: func(e *event) string { return fmt.Sprint(e.Seq, e.Retained) },
 }
@@ -71,6 +84,13 @@ func (e *event) index(key string) (any, bool) {
 	}
 	v, found, err := d.Get(starlark.String(key))
 	return v, found && err == nil
+}
+
+func (e *event) when() time.Time {
+	if e.past != nil {
+		return e.past.Time
+	}
+	return e.Time()
 }
 
 // view is what the events of one publication share: the payload, converted
@@ -89,7 +109,7 @@ func eventValue(e bus.Event) starlark.Value {
 	if v.seq == e.Seq && v.retained == e.Retained {
 		return v.value
 	}
-	return eventKind.Wrap(&event{e, v.data})
+	return eventKind.Wrap(&event{Event: e, data: v.data})
 }
 
 func makeView(e bus.Event) any {
@@ -98,5 +118,5 @@ func makeView(e bus.Event) any {
 	if err != nil {
 		data = starlark.None
 	}
-	return &view{data, eventKind.Wrap(&event{e, data}), e.Seq, e.Retained}
+	return &view{data, eventKind.Wrap(&event{Event: e, data: data}), e.Seq, e.Retained}
 }

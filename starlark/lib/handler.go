@@ -125,6 +125,7 @@ func (l *listener) close() {
 	if sub != nil {
 		sub.Close()
 	}
+	l.b.forget(l)
 }
 
 // accept is asked before the queue, on the publisher's goroutine.
@@ -151,7 +152,7 @@ func (l *listener) accept(e bus.Event) bool {
 }
 
 func (l *listener) asks(e bus.Event) bool {
-	r := &run{Context: bus.WithCause(l.life, e), b: l.b, source: l.source, event: &e, pure: "where"}
+	r := &run{Context: bus.WithCause(l.life, e), b: l.b, source: l.source, pure: "where"}
 	v, err := l.b.ask(r, l.where, eventValue(e))
 	if err != nil {
 		if e.Topic != bus.ErrorTopic { // its failure about its own failures would go round
@@ -181,8 +182,13 @@ func (l *listener) handle(ctx context.Context, e bus.Event) error {
 }
 
 func (l *listener) run(ctx, life context.Context, e bus.Event) error {
-	r := &run{Context: ctx, life: life, b: l.b, source: l.source, event: &e, durable: &durableRun{handler: l.cb}}
-	_, err := l.b.do(r, l.cb, eventValue(e))
+	ev := eventValue(e)
+	r := &run{Context: ctx, life: life, b: l.b, source: l.source, event: ev}
+	if l.cb.context { // only who takes a ctx can wait durably
+		r.durable = newDurableRun(l.b, l.cb, ev)
+		defer r.durable.end(r)
+	}
+	_, err := l.b.do(r, l.cb, ev)
 	return unlessEnded(err)
 }
 

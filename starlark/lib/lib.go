@@ -28,6 +28,8 @@ import (
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
+	"edged/hw"
+	"edged/hw/sim"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -39,6 +41,8 @@ type Host struct {
 	Name  string // the robot's name, robot.name
 	Bus   *bus.Bus
 	Board *blackboard.Board
+	Rig   *hw.Rig
+	World *sim.World   // what hw.sim reaches; nil without simulated devices
 	Log   *slog.Logger // what scripts log; nil drops it
 	Print io.Writer    // what scripts print; nil sends it to the log
 

@@ -129,7 +129,7 @@ func (b *Behaviour) askAgent(c *value.Call) (starlark.Value, error) {
 
 // inbox is a declared inbox.
 type inbox struct {
-	listener
+	*listener
 	agent string
 }
 
@@ -139,15 +139,15 @@ func (b *Behaviour) subscribeInbox(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	name := c.String("agent_name")
-	i := &inbox{listener: listener{b: b, cb: cb, at: where(c), filters: []string{"message/" + name}, mode: "queue"}, agent: name}
+	i := &inbox{listener: &listener{b: b, cb: cb, at: where(c), filters: []string{"message/" + name}, mode: "queue"}, agent: name}
 	i.source = b.scriptSource(cb.at.File)
 	i.queue = bus.Queue{Limit: c.Int("max_queue"), Name: i.source + ":" + cb.name}
 	i.open = func() (*bus.Subscription, error) { return b.host.Bus.Inbox(name, i.queue, i.hear) }
 	b.noteInbox(name)
-	if err := b.attach(c, i); err != nil {
+	if err := b.attach(c, i.listener); err != nil {
 		return nil, err
 	}
-	return subscriptionKind.Wrap(&i.listener), nil
+	return subscriptionKind.Wrap(i.listener), nil
 }
 
 func (i *inbox) hear(ctx context.Context, m bus.Message) error {

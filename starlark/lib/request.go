@@ -215,6 +215,7 @@ func (v *volunteer) close() {
 	if vol != nil {
 		vol.Close()
 	}
+	v.b.forget(v)
 }
 
 func (v *volunteer) accepts(task any) (bool, error) {

@@ -25,12 +25,13 @@ type run struct {
 	context.Context                 // names the cause
 	life            context.Context // ends the run; nil if Context does
 	b               *Behaviour
-	name            string // of the agent or the handler
-	source          string // who publishes, "script:main.star", "agent:scout"
-	event           *bus.Event
-	task            any  // a JSON tree
-	trusted         bool // a test or the operator's own line: everything is granted
-	pure            string // what forbids effects now, "bb.transact"; of the run's goroutine
+	name            string         // of the agent or the handler
+	source          string         // who publishes, "script:main.star", "agent:scout"
+	event           starlark.Value // what is handled, nil if nothing
+	task            any            // a JSON tree
+	trusted         bool           // a test or the operator's own line: everything is granted
+	main            bool           // the test itself, who alone may wait until all is settled
+	pure            string         // what forbids effects now, "bb.transact"; of the run's goroutine
 	durable         *durableRun
 
 	state *starlark.Dict // ctx.state, made when asked for; of the run's goroutine

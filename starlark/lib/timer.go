@@ -118,7 +118,8 @@ type ticker struct {
 	what    string
 	at      script.Position
 	trigger background.Trigger
-	after   func() (stop func(), err error) // for after: instead of trigger
+	delay   func() time.Duration // of a timer that fires once, instead of trigger
+	prepare func() error         // called before it starts; may set delay to nil: never
 
 	mu     sync.Mutex // guards the rest
 	stop   func()
@@ -133,10 +134,18 @@ func (k *ticker) start() error {
 	}
 	b := k.lane.b
 	k.lane.life = script.WithRole(b.life, k.lane.role)
-	if k.after != nil {
-		stop, err := k.after()
-		k.stop = stop
-		return err
+	if k.prepare != nil {
+		if err := k.prepare(); err != nil {
+			return err
+		}
+	}
+	if k.trigger == nil {
+		if k.delay == nil {
+			return nil
+		}
+		t := b.host.Bus.Timers().After(k.delay(), k.lane.fire)
+		k.stop = func() { t.Stop() }
+		return nil
 	}
 	_, k.stop = k.trigger.Open(background.Outlet{
 		Timers: b.host.Bus.Timers(),
@@ -154,6 +163,7 @@ func (k *ticker) close() {
 	if stop != nil {
 		stop()
 	}
+	k.lane.b.forget(k)
 }
 
 // maxLane is how many firings wait in mode queue, and run in mode parallel.
@@ -168,6 +178,10 @@ type lane struct {
 	role   string
 	source string
 	life   context.Context
+
+	offered []starlark.Value // what the function may take
+	cause   context.Context  // names the cause of all runs; may be nil
+	after   func(r *run)     // called when a run is over; may be nil
 
 	mu      sync.Mutex // guards the rest
 	n       int        // runs
@@ -214,9 +228,16 @@ func (l *lane) begin() {
 	if !l.b.spawn(func() {
 		defer l.end()
 		defer cancel(nil)
-		r := &run{Context: context.Background(), life: life, b: l.b, source: l.source, durable: &durableRun{handler: l.cb}}
-		_, err := l.b.do(r, l.cb)
-		l.b.report(life, l.source+":"+l.cb.name, err, bus.Event{})
+		cause := l.cause
+		if cause == nil {
+			cause = context.Background()
+		}
+		r := &run{Context: cause, life: life, b: l.b, source: l.source}
+		_, err := l.b.do(r, l.cb, l.offered...)
+		l.b.report(r, l.source+":"+l.cb.name, err, bus.Event{})
+		if l.after != nil {
+			l.after(r)
+		}
 	}) {
 		l.n--
 		cancel(nil)

@@ -79,6 +79,7 @@ func (w *watcher) close() {
 	if watch != nil {
 		watch.Close()
 	}
+	w.b.forget(w)
 }
 
 func (w *watcher) hear(ctx context.Context, ch blackboard.Change) error {

@@ -1,0 +1,266 @@
+package lib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.starlark.net/starlark"
+
+	"edged/background"
+	"edged/starlark/script"
+	"edged/starlark/value"
+)
+
+// A Behaviour is a loaded folder: handlers, timers, watchers, volunteers,
+// agents. It is made by [Load], started once, and stopped once.
+type Behaviour struct {
+	host         *Host
+	folder       string
+	grants       Grants
+	testing      bool
+	stimulus     func() // told in tests that the world was changed
+	log          *slog.Logger
+	engine       *script.Engine
+	program      *script.Program
+	predeclared  starlark.StringDict
+	contextValue func(*run) starlark.Value
+	root         *background.Supervisor
+
+	life context.Context // of all runs; ends when they are to be cancelled
+	kill context.CancelCauseFunc
+	base context.Context // what life ends with; a reload goes on with it
+	runs runs
+	live atomic.Bool // its triggers count
+
+	mu       sync.Mutex // guards the rest
+	parts    map[part]int
+	order    int
+	units    []*unit
+	pools    []*agentPool
+	inboxes  map[string]bool
+	agents   map[string]int         // how often a name was given
+	durables map[string]*durableRun // runs with a record
+	claimed  map[string]bool        // names of durable timers that are set
+	started  bool
+	stopped  bool
+	failed   []error // of parts that could not start
+}
+
+// part is something that listens: it is started with the behaviour, or when a
+// running one declares it, and closed with it.
+type part interface {
+	start() error
+	close()
+	summary() HandlerSummary
+}
+
+// attach declares a part: it starts with the behaviour, or at once.
+func (b *Behaviour) attach(c *value.Call, p part) error {
+	b.remember(p)
+	if !script.Loading(c.Thread) {
+		err := p.start()
+		if err != nil {
+			b.forget(p)
+		}
+		return err
+	}
+	script.OnFrozen(c.Thread, func() {
+		if err := p.start(); err != nil {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.failed = append(b.failed, err)
+		}
+	})
+	return nil
+}
+
+func (b *Behaviour) remember(p part) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.order++
+	b.parts[p] = b.order
+}
+
+func (b *Behaviour) forget(p part) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.parts, p)
+}
+
+func (b *Behaviour) noteInbox(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inboxes[name] = true
+}
+
+func (b *Behaviour) hasInbox(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inboxes[name]
+}
+
+func (b *Behaviour) noteAgent(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.agents[name]++
+}
+
+// declareUnit notes a background agent or a tree.
+func (b *Behaviour) declareUnit(u *unit) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, v := range b.units {
+		if v.name == u.name && u.auto {
+			return fmt.Errorf("the name %q is taken by the one declared at %v", u.name, v.at)
+		}
+	}
+	if u.auto {
+		b.units = append(b.units, u)
+	}
+	return nil
+}
+
+// Start lets the behaviour hear and act: from one event to the next, all of it
+// at once. It runs until [Behaviour.Stop] or until ctx ends, which cancels its
+// runs. If a part can't start, nothing does.
+func (b *Behaviour) Start(ctx context.Context) error {
+	resume := b.host.Bus.Pause()
+	err := b.begin(ctx)
+	if err == nil {
+		b.resume(nil)
+		b.resumeTimers()
+	}
+	resume()
+	if err != nil {
+		_ = b.Stop(context.WithoutCancel(ctx)) // what counts is why it did not start
+	}
+	return err
+}
+
+// begin attaches everything. The bus is paused.
+func (b *Behaviour) begin(ctx context.Context) error {
+	b.mu.Lock()
+	if b.started || b.stopped {
+		b.mu.Unlock()
+		return fmt.Errorf("lib: start %s: it was started before", b.folder)
+	}
+	b.mu.Unlock()
+	b.kill(nil) // the life of the load
+	b.base = ctx
+	b.life, b.kill = context.WithCancelCause(ctx)
+	b.live.Store(true)
+	b.program.Start()
+	b.mu.Lock()
+	b.started = true
+	failed, units, pools := b.failed, b.units, b.pools
+	b.mu.Unlock()
+	for _, u := range units {
+		u.mu.Lock()
+		auto := u.auto && u.owner == nil
+		u.mu.Unlock()
+		if auto {
+			failed = append(failed, u.start(b.life))
+		}
+	}
+	failed = append(failed, b.root.Start(b.life))
+	for _, p := range pools {
+		failed = append(failed, p.begin(b.life))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("lib: start %s: %w", b.folder, err)
+	}
+	return nil
+}
+
+// detach ends all listening. Runs go on.
+func (b *Behaviour) detach() {
+	b.live.Store(false)
+	b.mu.Lock()
+	b.stopped = true
+	list := make([]part, 0, len(b.parts))
+	for p := range b.parts {
+		list = append(list, p)
+	}
+	b.mu.Unlock()
+	for _, p := range list {
+		p.close()
+	}
+}
+
+// afterCancel is how long runs that were cancelled may take to notice.
+const afterCancel = 2 * time.Second
+
+// Stop ends the behaviour: it hears nothing any more, background agents stop,
+// and runs may finish until ctx ends; then they are cancelled. The error says
+// what did not end. Calling it again does nothing more.
+func (b *Behaviour) Stop(ctx context.Context) error {
+	b.detach()
+	return b.finish(ctx)
+}
+
+// finish waits for what is running.
+func (b *Behaviour) finish(ctx context.Context) error {
+	b.mu.Lock()
+	pools := b.pools
+	b.mu.Unlock()
+	idle := b.runs.close()
+	var errs []error
+	for _, p := range pools {
+		errs = append(errs, p.end(ctx))
+	}
+	errs = append(errs, b.root.Stop(ctx))
+	select {
+	case <-idle:
+		b.kill(errStopped)
+		return errors.Join(errs...)
+	case <-ctx.Done():
+	}
+	b.kill(errStopped)
+	t := time.NewTimer(afterCancel)
+	defer t.Stop()
+	select {
+	case <-idle:
+		if err := b.root.Stop(context.WithoutCancel(ctx)); err != nil {
+			errs = append(errs, err)
+		}
+		return nil
+	case <-t.C:
+		return fmt.Errorf("lib: stop %s: %d runs ignore that they were cancelled", b.folder, b.runs.len())
+	}
+}
+
+// Swap puts one behaviour in the place of another, between two events: none is
+// lost and none is heard twice. If the new one can't start, the old one goes
+// on. Then the old runs may finish until ctx ends; durable waits and timers go
+// over to the new behaviour, background agents begin empty.
+func Swap(ctx context.Context, old, next *Behaviour) error {
+	resume := next.host.Bus.Pause()
+	if err := next.begin(old.base); err != nil {
+		next.detach()
+		resume()
+		_ = next.finish(ctx) // the error that counts is why it did not start
+		return err
+	}
+	old.detach()
+	stay := old.handoff()
+	next.resume(stay)
+	next.resumeTimers()
+	resume()
+	err := old.finish(ctx)
+	next.resume(nil) // what the old runs left
+	return err
+}
+
+// Folder is the behaviour's name.
+func (b *Behaviour) Folder() string { return b.folder }
+
+// Hash is that of all files that were loaded: the same text, the same hash.
+func (b *Behaviour) Hash() string { return b.program.Hash }
+
+// Program is what was loaded, for linters and coverage.
+func (b *Behaviour) Program() *script.Program { return b.program }

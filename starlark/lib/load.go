@@ -1,0 +1,177 @@
+package lib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+
+	"edged/background"
+	"edged/starlark/script"
+	"edged/starlark/value"
+)
+
+// Options of a load.
+type Options struct {
+	// Folder is the folder's name: what file names in messages begin with, and
+	// the topics <folder>/… and keys <folder>/… that need no grant.
+	Folder string
+	Grants Grants
+	Entry  []string      // the files to run; main.star
+	Cover  *script.Cover // counts the lines that run, if not nil
+
+	// Extra are further names, those of tests say.
+	Extra    starlark.StringDict
+	testing  bool   // what test files do is granted
+	stimulus func() // told that a test changes the world
+}
+
+// Load reads a robot's folder and runs the top level of its entry files: what
+// they declare is checked and noted, and nothing moves before
+// [Behaviour.Start]. The error is a *script.Error, or script.Errors, whose Text
+// shows the place, the code and what to write instead.
+func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, error) {
+	if h.Bus == nil || h.Board == nil {
+		return nil, errors.New("lib: load: the host needs a bus and a board")
+	}
+	if o.Folder == "" {
+		o.Folder = h.Name
+	}
+	if err := validName(o.Folder); err != nil {
+		return nil, fmt.Errorf("lib: load: folder %w", err)
+	}
+	b := &Behaviour{
+		host: h, folder: o.Folder, grants: o.Grants, testing: o.testing, log: h.Log,
+		parts: make(map[part]int), inboxes: make(map[string]bool), agents: make(map[string]int),
+		durables: make(map[string]*durableRun), claimed: make(map[string]bool),
+	}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	b.contextValue = contextKind.Wrap
+	b.stimulus = o.stimulus
+	if b.stimulus == nil {
+		b.stimulus = func() {}
+	}
+	b.engine = script.New(script.Options{Limits: h.Limits, Print: b.print})
+	b.life, b.kill = context.WithCancelCause(context.Background())
+	b.root = background.NewSupervisor("scripts:"+b.folder, background.Options{Bus: h.Bus, OnGiveUp: h.GaveUp})
+	b.predeclared = b.names()
+	for k, v := range o.Extra {
+		b.predeclared[k] = v
+	}
+	p, err := b.engine.Load(ctx, script.Source{
+		Name: b.folder, FS: folder, Library: h.Library, Entry: o.Entry, Predeclared: b.predeclared, Cover: o.Cover,
+	})
+	if err != nil {
+		b.kill(errStopped)
+		return nil, err
+	}
+	b.program = p
+	return b, nil
+}
+
+// print is what scripts print: for people.
+func (b *Behaviour) print(_ context.Context, at script.Position, text string) {
+	if b.host.Print != nil {
+		fmt.Fprintln(b.host.Print, text) // nobody to tell if it fails
+		return
+	}
+	b.log.Info(text, "at", at.String())
+}
+
+// modules are the tables of everything scripts can say with a dot.
+func modules() []module {
+	return []module{
+		{"bus", "How everything hears everything: events and messages.", [][]row{busOnRows, busRows, messageRows}},
+		{"bb", "The blackboard: the memory that all agents and scripts share. Keys <folder>/… are the folder's own.", [][]row{boardRows, watchRows, requestRows}},
+		{"hw", "The robot's devices, behind one gate: limits, lifetimes, the stop.", [][]row{hardwareRows}},
+		{"robot", "The robot itself.", [][]row{robotRows}},
+		{"log", "Notes for the operator. What the robot did is an event, not a log line.", [][]row{logRows}},
+		{"time", "Points in time and durations. A duration may also be written \"250ms\", \"1m30s\", or as a number of seconds.", [][]row{timeRows}},
+		{"math", "Mathematics.", [][]row{mathRows}},
+		{"re", "Regular expressions, in RE2's syntax: they take time in proportion to the text.", [][]row{regexpRows}},
+		{"store", "Files in the robot's own data folder. State belongs on the blackboard; this is for what others read.", [][]row{storeRows}},
+	}
+}
+
+type module struct {
+	name, doc string
+	rows      [][]row
+}
+
+// functions are the tables of everything scripts can say without one.
+func functions() [][]row {
+	return [][]row{onRows, timerRows, plainMessageRows, agentRows, backgroundRows, triggerRows, poolRows, boardFormRows, envRows}
+}
+
+// names are what scripts have besides the language.
+func (b *Behaviour) names() starlark.StringDict {
+	d := starlark.StringDict{
+		"json": value.JSON(), "EXIT": exitValue, "PASS": passValue,
+		"struct": starlark.NewBuiltin("struct", starlarkstruct.Make),
+	}
+	for _, m := range modules() {
+		v := value.NewModule(m.name, m.doc, b.bind(slices.Concat(m.rows...))...)
+		switch m.name {
+		case "math":
+			v = v.With(starlark.StringDict{"pi": mathMember("pi"), "e": mathMember("e")})
+		case "time":
+			v = v.With(timeUnits())
+		case "hw":
+			sim := value.NewModule("hw.sim", "The simulated world, in tests.", b.bind(simRows)...)
+			v = v.With(starlark.StringDict{"sim": sim})
+		case "robot":
+			v = v.With(starlark.StringDict{"name": starlark.String(b.host.Name)})
+		}
+		d[m.name] = v
+	}
+	for _, rows := range functions() {
+		for _, f := range b.bind(rows) {
+			d[f.Name] = f.Builtin()
+		}
+	}
+	return d
+}
+
+// kinds are the types of the values that builtins give.
+func kinds() []value.Describer {
+	return []value.Describer{
+		eventKind, messageKind, subscriptionKind, timerKind, contextKind, viewKind, watchKind, requestKind, volunteerKind,
+		futureKind, agentKind, resultKind, declinedKind, verdictKind, triggerKind, unitKind, poolKind, poolContextKind,
+		deviceKind, goalKind, matchKind, secretKind,
+	}
+}
+
+// Catalogue describes everything scripts can say, sorted by name: for the
+// manual, completion and the editor.
+func Catalogue() []value.Entry {
+	b := &Behaviour{host: &Host{Name: "robot"}}
+	d := b.names()
+	for name, v := range script.Universe() {
+		if _, own := d[name]; !own {
+			if _, ours := v.(*value.Builtin); ours {
+				d[name] = v
+			}
+		}
+	}
+	delete(d, "struct")
+	entries := value.Catalogue(d, kinds()...)
+	for _, e := range testEntries() {
+		entries = append(entries, e)
+	}
+	slices.SortStableFunc(entries, func(a, b value.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return entries
+}
+
+// Predeclared are the names that scripts have, for checkers that don't run
+// anything.
+func Predeclared() starlark.StringDict {
+	return (&Behaviour{host: &Host{Name: "robot"}}).names()
+}

@@ -1,0 +1,132 @@
+package lib
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.starlark.net/starlark"
+
+	"edged/starlark/value"
+)
+
+var errNoDevices = errors.New("no devices are configured")
+
+var robotRows = []row{
+	{value.Func{
+		Name: "robot.stop", Doc: "Stops the robot: every goal is cancelled, every actuator goes to its safe state, and nothing moves before robot.resume. Every script may do that.",
+		Example: "robot.stop(\"somebody is in the way\")",
+		Params:  []value.Param{{Name: "reason", Type: value.String, Default: "", Positional: true, Doc: "Why."}},
+		Blocks:  true,
+	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
+		if b.host.Rig == nil {
+			return nil, errNoDevices
+		}
+		reason := c.String("reason")
+		if reason == "" {
+			reason = "robot.stop"
+		}
+		return nil, b.host.Rig.Stop(c.Context(), b.source(c), reason)
+	}},
+	{value.Func{
+		Name: "robot.resume", Doc: "Lets the robot move again after a stop. It needs a grant of hw.write.",
+		Example: "if robot.stopped():\n    robot.resume()", Blocks: true,
+	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
+		if b.host.Rig == nil {
+			return nil, errNoDevices
+		}
+		if len(b.grants.HWWrite) == 0 {
+			if err := b.may(c, "hw.write", "*"); err != nil {
+				return nil, err
+			}
+		}
+		b.host.Rig.Resume(c.Context(), b.source(c))
+		return nil, nil
+	}},
+	{value.Func{
+		Name: "robot.stopped", Doc: "Reports whether the robot is stopped.", Returns: "True or False",
+	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
+		if b.host.Rig == nil {
+			return starlark.False, nil
+		}
+		_, stopped := b.host.Rig.Stopped()
+		return starlark.Bool(stopped), nil
+	}},
+	{value.Func{
+		Name: "robot.say", Doc: "Says something: the event voice/say, for whoever has a voice.",
+		Example: "robot.say(\"I am in the kitchen\")",
+		Params:  []value.Param{{Name: "text", Type: value.String, Required: true, Positional: true, Doc: "The words."}},
+	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
+		if r := runOf(c.Context()); r != nil && r.pure != "" {
+			return nil, fmt.Errorf("no effects inside %s", r.pure)
+		}
+		_, err := b.host.Bus.Publish(c.Context(), b.source(c), "voice/say", map[string]any{"text": c.String("text")})
+		return nil, err
+	}},
+}
+
+var logParams = []value.Param{{Name: "text", Required: true, Positional: true, Doc: "What to note."}}
+
+func logRow(name, doc string, level slog.Level) row {
+	return row{value.Func{
+		Name: "log." + name, Doc: doc, Example: "log." + name + "(\"battery\", level = 0.2)", Params: logParams,
+		Rest: "more", Named: "values",
+	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) { return b.note(c, level) }}
+}
+
+var logRows = []row{
+	logRow("debug", "Notes something for who looks closely; further values go along by name.", slog.LevelDebug),
+	logRow("info", "Notes something; further values go along by name.", slog.LevelInfo),
+	logRow("warn", "Notes something that should not be; further values go along by name.", slog.LevelWarn),
+	logRow("error", "Notes something that went wrong; further values go along by name.", slog.LevelError),
+}
+
+const (
+	logNodes = 10_000
+	logBytes = 16 << 10
+)
+
+func (b *Behaviour) note(c *value.Call, level slog.Level) (starlark.Value, error) {
+	if !b.log.Enabled(c.Context(), level) {
+		return nil, nil
+	}
+	text, err := plain(c.Value("text"))
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range c.Rest() {
+		more, err := plain(v)
+		if err != nil {
+			return nil, err
+		}
+		text += " " + more
+	}
+	at := where(c)
+	attrs := []any{"at", fmt.Sprintf("%s:%d", at.File, at.Line)}
+	if r := runOf(c.Context()); r != nil && r.name != "" {
+		attrs = append(attrs, "agent", r.name)
+	}
+	for _, kv := range c.Named() {
+		v, err := plain(kv[1])
+		if err != nil {
+			return nil, err
+		}
+		attrs = append(attrs, string(kv[0].(starlark.String)), v)
+	}
+	b.log.Log(c.Context(), level, text, attrs...)
+	return nil, nil
+}
+
+// plain is a value as text, of bounded size.
+func plain(v starlark.Value) (string, error) {
+	if s, ok := starlark.AsString(v); ok {
+		if len(s) > logBytes {
+			s = s[:logBytes] + "…"
+		}
+		return s, nil
+	}
+	if err := value.Measure(v, logNodes, logBytes); err != nil {
+		return "", err
+	}
+	return v.String(), nil
+}
