@@ -176,6 +176,9 @@ func runAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
 	if script.Loading(c.Thread) {
 		return nil, &value.Error{Msg: "the top level declares, it does not act", Hint: "run agents in a handler, or with after(\"0s\", …)"}
 	}
+	if err := effect(c); err != nil {
+		return nil, err
+	}
 	task, err := c.Tree("task")
 	if err != nil {
 		return nil, err
@@ -183,9 +186,6 @@ func runAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
 	source := ""
 	if r := runOf(c.Context()); r != nil {
 		source = r.source
-		if r.pure != "" {
-			return nil, fmt.Errorf("no agent can run inside %s", r.pure)
-		}
 		return performed(background.Perform(c.Context(), r.b.host.Bus, a, agent.Task{Input: task, Origin: source, Conversation: c.String("conversation")})), nil
 	}
 	return performed(agent.Run(c.Context(), a, agent.Task{Input: task, Conversation: c.String("conversation")})), nil

@@ -61,6 +61,9 @@ type part interface {
 
 // attach declares a part: it starts with the behaviour, or at once.
 func (b *Behaviour) attach(c *value.Call, p part) error {
+	if err := effect(c); err != nil {
+		return err
+	}
 	b.remember(p)
 	if !script.Loading(c.Thread) {
 		err := p.start()

@@ -107,7 +107,7 @@ var prefixParam = value.Param{Name: "prefix", Type: value.String, Default: "", P
 // mayKeys is may for several keys.
 func (b *Behaviour) mayKeys(c *value.Call, keys map[string]any) error {
 	for k := range keys {
-		if err := b.may(c, "bb", k); err != nil {
+		if err := b.mayChange(c, "bb", k); err != nil {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func setOptions(c *value.Call) blackboard.SetOptions {
 
 func (b *Behaviour) bbSet(c *value.Call) (starlark.Value, error) {
 	key := c.String("key")
-	if err := b.may(c, "bb", key); err != nil {
+	if err := b.mayChange(c, "bb", key); err != nil {
 		return nil, err
 	}
 	v, err := c.Tree("value")
@@ -148,7 +148,7 @@ func (b *Behaviour) bbSet(c *value.Call) (starlark.Value, error) {
 
 func (b *Behaviour) bbDelete(c *value.Call) (starlark.Value, error) {
 	key := c.String("key")
-	if err := b.may(c, "bb", key); err != nil {
+	if err := b.mayChange(c, "bb", key); err != nil {
 		return nil, err
 	}
 	ok, err := b.host.Board.Delete(c.Context(), b.source(c), key)
@@ -190,7 +190,7 @@ func (b *Behaviour) bbUpdate(c *value.Call) (starlark.Value, error) {
 
 func (b *Behaviour) bbIncr(c *value.Call) (starlark.Value, error) {
 	key := c.String("key")
-	if err := b.may(c, "bb", key); err != nil {
+	if err := b.mayChange(c, "bb", key); err != nil {
 		return nil, err
 	}
 	by, err := c.Tree("by")
@@ -206,7 +206,7 @@ func (b *Behaviour) bbIncr(c *value.Call) (starlark.Value, error) {
 
 func (b *Behaviour) bbCAS(c *value.Call) (starlark.Value, error) {
 	key := c.String("key")
-	if err := b.may(c, "bb", key); err != nil {
+	if err := b.mayChange(c, "bb", key); err != nil {
 		return nil, err
 	}
 	if c.Has("old") == c.Has("version") {
@@ -248,7 +248,7 @@ func (b *Behaviour) bbEntry(c *value.Call) (starlark.Value, error) {
 }
 
 func (b *Behaviour) bbDeclare(c *value.Call) (starlark.Value, error) {
-	if err := b.may(c, "bb", c.String("pattern")); err != nil {
+	if err := b.mayChange(c, "bb", c.String("pattern")); err != nil {
 		return nil, err
 	}
 	return nil, b.host.Board.Declare(c.String("pattern"), blackboard.Rule{
@@ -269,6 +269,9 @@ func (b *Behaviour) bbHistory(c *value.Call) (starlark.Value, error) {
 }
 
 func (b *Behaviour) bbTransact(c *value.Call) (starlark.Value, error) {
+	if err := effect(c); err != nil {
+		return nil, err
+	}
 	fn := c.Callable("fn")
 	if r := runOf(c.Context()); r != nil {
 		defer func(was string) { r.pure = was }(r.pure)
@@ -289,16 +292,7 @@ type boardView struct {
 	b *Behaviour
 }
 
-func (v *boardView) may(c *value.Call) error {
-	// The run's mark forbids effects; writing here is the one that is wanted.
-	r := runOf(c.Context())
-	if r == nil {
-		return v.b.may(c, "bb", c.String("key"))
-	}
-	defer func(was string) { r.pure = was }(r.pure)
-	r.pure = ""
-	return v.b.may(c, "bb", c.String("key"))
-}
+func (v *boardView) may(c *value.Call) error { return v.b.may(c, "bb", c.String("key")) }
 
 var viewKind = &value.Kind[*boardView]{
 	Name: "view",

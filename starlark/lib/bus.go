@@ -96,6 +96,9 @@ type message struct {
 }
 
 func (m *message) reply(c *value.Call) (starlark.Value, error) {
+	if err := effect(c); err != nil {
+		return nil, err
+	}
 	content, err := c.Tree("content")
 	if err != nil {
 		return nil, err

@@ -53,6 +53,9 @@ var contextKind = &value.Kind[*run]{
 				},
 			},
 			Do: func(r *run, c *value.Call) (starlark.Value, error) {
+				if err := effect(c); err != nil {
+					return nil, err
+				}
 				if !c.Bool("durable") {
 					return nil, sleep(c.Context(), c.Duration("duration"))
 				}
@@ -79,6 +82,9 @@ var contextKind = &value.Kind[*run]{
 
 func (r *run) waitFor(c *value.Call) (starlark.Value, error) {
 	filter := c.String("filter")
+	if err := effect(c); err != nil {
+		return nil, err
+	}
 	if err := r.b.mayHear(c, filter); err != nil {
 		return nil, err
 	}

@@ -58,6 +58,9 @@ var futureKind = &value.Kind[*future]{
 }
 
 func (f *future) result(c *value.Call) (starlark.Value, error) {
+	if err := effect(c); err != nil && !f.Done() {
+		return nil, err
+	}
 	ctx := c.Context()
 	if c.Has("timeout") {
 		var cancel context.CancelFunc

@@ -63,9 +63,6 @@ func own(folder, capability, what string) bool {
 // device.
 func (b *Behaviour) may(c *value.Call, capability, what string) error {
 	r := runOf(c.Context())
-	if r != nil && r.pure != "" {
-		return &value.Error{Msg: "no effects inside " + r.pure, Hint: "read and write through the view that the function is given"}
-	}
 	if b.grants.All || own(b.folder, capability, what) || r != nil && r.trusted || b.fromTest(c) {
 		return nil
 	}
@@ -79,6 +76,29 @@ func (b *Behaviour) may(c *value.Call, capability, what string) error {
 		Msg:  fmt.Sprintf("%s is not allowed to use %s %q", b.folder, capability, what),
 		Hint: fmt.Sprintf("add to edged.toml, under [allow]: %s = [%q]", capability, what),
 	}
+}
+
+// effect returns the error for a builtin that acts or waits where a script must
+// do neither: in what is asked inline, before a queue, and in bb.transact,
+// which may run again.
+func effect(c *value.Call) error {
+	r := runOf(c.Context())
+	if r == nil || r.pure == "" {
+		return nil
+	}
+	hint := "it runs while others wait: let it look and decide, and act in the handler"
+	if r.pure == "bb.transact" {
+		hint = "it may run again: read and write through the view that it is given"
+	}
+	return &value.Error{Msg: "neither effects nor waits inside " + r.pure, Hint: hint}
+}
+
+// mayChange is may for what changes something.
+func (b *Behaviour) mayChange(c *value.Call, capability, what string) error {
+	if err := effect(c); err != nil {
+		return err
+	}
+	return b.may(c, capability, what)
 }
 
 // fromTest reports whether a test file makes the call: it may do everything.
@@ -144,6 +164,9 @@ func (b *Behaviour) mayHear(c *value.Call, filter string) error {
 // mayPublish is may for a topic. What the runtime itself says there cannot be
 // forged.
 func (b *Behaviour) mayPublish(c *value.Call, topic string) error {
+	if err := effect(c); err != nil {
+		return err
+	}
 	first, _, _ := strings.Cut(topic, "/")
 	instead := ""
 	switch first {

@@ -66,7 +66,7 @@ func (d *device) act(c *value.Call) error {
 	if script.Loading(c.Thread) {
 		return &value.Error{Msg: "the top level declares, it moves nothing", Hint: "move in a handler, or with after(\"0s\", …)"}
 	}
-	return d.b.may(c, "hw.write", d.name)
+	return d.b.mayChange(c, "hw.write", d.name)
 }
 
 func (d *device) do(c *value.Call) (starlark.Value, error) {
@@ -347,6 +347,9 @@ var goalKind = &value.Kind[*goal]{
 }
 
 func (g *goal) wait(c *value.Call) (starlark.Value, error) {
+	if err := effect(c); err != nil {
+		return nil, err
+	}
 	ctx := c.Context()
 	if c.Has("timeout") {
 		var cancel context.CancelFunc

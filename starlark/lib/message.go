@@ -88,10 +88,13 @@ func (b *Behaviour) sender(c *value.Call) string {
 // maySend lets the folder's own agents talk to each other; the inboxes of
 // others need a grant for their topic.
 func (b *Behaviour) maySend(c *value.Call, to string) error {
+	if err := effect(c); err != nil {
+		return err
+	}
 	if to == "" {
 		return &value.Error{Arg: "to", Msg: "argument \"to\": it names nobody"}
 	}
-	if b.hasInbox(to) {
+	if to == b.folder || b.hasInbox(to) {
 		return b.may(c, "bus.pub", b.folder+"/message")
 	}
 	return b.may(c, "bus.pub", "message/"+to)

@@ -122,6 +122,9 @@ func (p *agentPool) find(c *value.Call) (agent.Agent, error) {
 }
 
 func (p *agentPool) run(c *value.Call) (starlark.Value, error) {
+	if err := effect(c); err != nil {
+		return nil, err
+	}
 	if _, err := p.find(c); err != nil {
 		return nil, err
 	}
@@ -149,6 +152,9 @@ func (p *agentPool) startBackground(c *value.Call) (starlark.Value, error) {
 }
 
 func (p *agentPool) request(c *value.Call) (starlark.Value, error) {
+	if err := effect(c); err != nil {
+		return nil, err
+	}
 	task, err := c.Tree("task")
 	if err != nil {
 		return nil, err

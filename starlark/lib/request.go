@@ -97,11 +97,11 @@ var requestKind = &value.Kind[*request]{
 
 func (b *Behaviour) postRequest(c *value.Call) (starlark.Value, error) {
 	key := c.String("request_key")
-	if err := b.may(c, "bb", key); err != nil {
+	if err := b.mayChange(c, "bb", key); err != nil {
 		return nil, err
 	}
 	if rk := c.String("reply_key"); rk != "" {
-		if err := b.may(c, "bb", rk); err != nil {
+		if err := b.mayChange(c, "bb", rk); err != nil {
 			return nil, err
 		}
 	}
@@ -120,7 +120,7 @@ func (b *Behaviour) postRequest(c *value.Call) (starlark.Value, error) {
 
 func (b *Behaviour) replyTo(c *value.Call) (starlark.Value, error) {
 	r := requestKind.Arg(c, "request")
-	if err := b.may(c, "bb", r.Key); err != nil {
+	if err := b.mayChange(c, "bb", r.Key); err != nil {
 		return nil, err
 	}
 	v, err := c.Tree("result")
@@ -132,7 +132,7 @@ func (b *Behaviour) replyTo(c *value.Call) (starlark.Value, error) {
 
 func (b *Behaviour) failRequest(c *value.Call) (starlark.Value, error) {
 	r := requestKind.Arg(c, "request")
-	if err := b.may(c, "bb", r.Key); err != nil {
+	if err := b.mayChange(c, "bb", r.Key); err != nil {
 		return nil, err
 	}
 	return starlark.Bool(b.host.Board.Fail(c.Context(), b.source(c), r.Request, c.String("reason"))), nil
@@ -168,7 +168,7 @@ type volunteer struct {
 
 func (b *Behaviour) volunteer(c *value.Call) (starlark.Value, error) {
 	v := &volunteer{b: b, at: where(c), key: c.String("request_key")}
-	if err := b.may(c, "bb", v.key); err != nil {
+	if err := b.mayChange(c, "bb", v.key); err != nil {
 		return nil, err
 	}
 	var err error

@@ -36,7 +36,7 @@ var robotRows = []row{
 			return nil, errNoDevices
 		}
 		if len(b.grants.HWWrite) == 0 {
-			if err := b.may(c, "hw.write", "*"); err != nil {
+			if err := b.mayChange(c, "hw.write", "*"); err != nil {
 				return nil, err
 			}
 		}
@@ -57,8 +57,8 @@ var robotRows = []row{
 		Example: "robot.say(\"I am in the kitchen\")",
 		Params:  []value.Param{{Name: "text", Type: value.String, Required: true, Positional: true, Doc: "The words."}},
 	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
-		if r := runOf(c.Context()); r != nil && r.pure != "" {
-			return nil, fmt.Errorf("no effects inside %s", r.pure)
+		if err := effect(c); err != nil {
+			return nil, err
 		}
 		_, err := b.host.Bus.Publish(c.Context(), b.source(c), "voice/say", map[string]any{"text": c.String("text")})
 		return nil, err

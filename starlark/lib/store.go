@@ -51,8 +51,8 @@ var storeRows = []row{
 // data gives the folder and a checked path in it. os.Root sees to it that no
 // link leads out.
 func (b *Behaviour) data(c *value.Call, arg string) (*os.Root, string, error) {
-	if r := runOf(c.Context()); r != nil && r.pure != "" {
-		return nil, "", fmt.Errorf("no files inside %s", r.pure)
+	if err := effect(c); err != nil {
+		return nil, "", err
 	}
 	if b.host.Data == nil {
 		return nil, "", errors.New("the robot has no data folder here")

@@ -61,6 +61,9 @@ var timerRows = []row{
 		Params:  []value.Param{{Name: "duration", Type: value.Duration, Required: true, Positional: true, Doc: "How long."}},
 		Blocks:  true,
 	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
+		if err := effect(c); err != nil {
+			return nil, err
+		}
 		return nil, sleep(c.Context(), c.Duration("duration"))
 	}},
 }
