@@ -129,15 +129,15 @@ func (b *bench) robot(n int, addr string, embedded bool) (string, error) {
 	}
 	mqtt := fmt.Sprintf("[mqtt]\nlisten = %q\n", addr)
 	if !embedded {
-		mqtt = fmt.Sprintf("[mqtt]\nurl = \"tcp://%s\"\nsubscribe = [\"sensors/#\"]\npublish = [\"actuators/#\"]\nqos = 0\n", addr)
+		mqtt = fmt.Sprintf("[mqtt]\nurl = \"tcp://%s\"\n[[mqtt.subscribe]]\nfilter = \"sensors/#\"\n[[mqtt.publish]]\nfilter = \"actuators/#\"\n", addr)
 	}
-	text := fmt.Sprintf("name = \"bench\"\ndata = %q\n\n%s\n%s", filepath.Join(dir, "data"), mqtt, capabilities)
+	text := fmt.Sprintf("name = \"bench\"\ndata = %q\n\n%s\n%s", filepath.Join(dir, "data"), allowed, mqtt)
 	return dir, os.WriteFile(filepath.Join(dir, "edged.toml"), []byte(text), 0o644)
 }
 
-const capabilities = `[capabilities]
-"bus.sub" = ["sensors/#", "parts/#"]
-"bus.pub" = ["actuators/#"]
+const allowed = `[allow]
+bus.sub = ["sensors/#", "parts/#"]
+bus.pub = ["actuators/#"]
 bb = ["part/*"]
 `
 
