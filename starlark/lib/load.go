@@ -163,6 +163,14 @@ func Catalogue() []value.Entry {
 	}
 	delete(d, "struct")
 	entries := value.Catalogue(d, kinds()...)
+	for i, e := range entries {
+		switch e.Name {
+		case "EXIT":
+			entries[i].Doc, entries[i].Signature = "What a background agent or its trigger returns that is finished for good: a clean exit.", "EXIT"
+		case "PASS":
+			entries[i].Doc, entries[i].Signature = "What a volunteer returns to leave a request to others.", "PASS"
+		}
+	}
 	for _, e := range testEntries() {
 		entries = append(entries, e)
 	}

@@ -78,15 +78,18 @@ func (r *run) AfterFunc(f func()) func() bool {
 	return context.AfterFunc(r.Context, f)
 }
 
-// Value implements context.Context: first the cause's, then the life's.
+// Value implements context.Context: first the life's, so that contexts below
+// find what cancels them, then the cause's.
 func (r *run) Value(key any) any {
 	if _, mine := key.(runKey); mine {
 		return r
 	}
-	if v := r.Context.Value(key); v != nil || r.life == nil {
-		return v
+	if r.life != nil {
+		if v := r.life.Value(key); v != nil {
+			return v
+		}
 	}
-	return r.life.Value(key)
+	return r.Context.Value(key)
 }
 
 // runs counts what is running, so that a stop can wait for it.

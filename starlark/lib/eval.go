@@ -1,0 +1,102 @@
+package lib
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+
+	"edged/starlark/script"
+	"edged/starlark/value"
+)
+
+// A Session is a person at a behaviour's prompt: what they define stays for
+// the next line. The operator may do everything. Its methods may be called
+// concurrently; lines run one after the other.
+type Session struct {
+	b       *Behaviour
+	mu      sync.Mutex // held while a line runs
+	globals starlark.StringDict
+}
+
+// NewSession opens a session that sees the names of main.star, read only.
+func (b *Behaviour) NewSession() *Session {
+	return &Session{b: b, globals: make(starlark.StringDict)}
+}
+
+// Eval runs one line, an expression or statements, under the limits of a
+// handler, and gives its value as text: empty for None.
+func (s *Session) Eval(ctx context.Context, line string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &run{Context: script.WithRole(ctx, "the prompt"), b: s.b, source: "cli", trusted: true}
+	v, err := s.b.engine.Call(r, &prompt{s, line}, nil, nil, script.Limits{})
+	if err != nil || v == starlark.None {
+		return "", err
+	}
+	if err := value.Measure(v, 100_000, 1<<20); err != nil {
+		return "", err
+	}
+	return v.String(), nil
+}
+
+// Names are those a line can use, for completion.
+func (s *Session) Names() starlark.StringDict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names()
+}
+
+func (s *Session) names() starlark.StringDict {
+	all := script.Universe()
+	for _, d := range []starlark.StringDict{s.b.predeclared, s.b.program.Main().Globals, s.globals} {
+		for k, v := range d {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// prompt is a line as something that can be called.
+type prompt struct {
+	s    *Session
+	text string
+}
+
+var _ starlark.Callable = (*prompt)(nil)
+
+// CallInternal implements starlark.Callable.
+func (p *prompt) CallInternal(t *starlark.Thread, _ starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+	o := &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true, Recursion: true}
+	if expr, err := o.ParseExpr("prompt", p.text, 0); err == nil {
+		v, err := starlark.EvalExprOptions(o, t, expr, p.s.names())
+		if err == nil {
+			v.Freeze() // handlers may be handed it
+		}
+		return v, err
+	}
+	f, err := o.Parse("prompt", p.text, 0)
+	if err != nil {
+		return nil, err
+	}
+	names := p.s.names()
+	prog, err := starlark.FileProgram(f, names.Has)
+	if err != nil {
+		return nil, err
+	}
+	defined, err := prog.Init(t, names)
+	defined.Freeze()
+	for k, v := range defined {
+		p.s.globals[k] = v
+	}
+	return starlark.None, err
+}
+
+func (p *prompt) Name() string          { return "prompt" }
+func (p *prompt) String() string        { return "prompt" }
+func (p *prompt) Type() string          { return "prompt" }
+func (p *prompt) Freeze()               {}
+func (p *prompt) Truth() starlark.Bool  { return true }
+func (p *prompt) Hash() (uint32, error) { return 0, errors.New("unhashable: prompt") }
