@@ -94,7 +94,7 @@ func run(t *testing.T, o lib.TestOptions) {
 	}
 }
 
-// TestChecked wants every folder to load and to be without warnings.
+// TestFolders wants every folder to be a robot's.
 func TestFolders(t *testing.T) {
 	folders, err := fs.ReadDir(scripts.Files, ".")
 	if err != nil {
