@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -79,6 +81,8 @@ type rig struct {
 	bus   *bus.Bus
 	board *blackboard.Board
 	host  *lib.Host
+
+	mu    sync.Mutex // guards heard
 	heard []bus.Event
 }
 
@@ -90,7 +94,11 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, bus: b, board: board, host: &lib.Host{Name: "box", Bus: b, Board: board}}
-	if _, err := b.Tap("*", func(e bus.Event) { r.heard = append(r.heard, e) }); err != nil {
+	if _, err := b.Tap("*", func(e bus.Event) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.heard = append(r.heard, e.Stamped())
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -149,10 +157,17 @@ func (r *rig) publish(topic string, payload any) {
 	}
 }
 
+// all lists what was published.
+func (r *rig) all() []bus.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.heard)
+}
+
 // payloads lists what was published on a topic.
 func (r *rig) payloads(topic string) []any {
 	var list []any
-	for _, e := range r.heard {
+	for _, e := range r.all() {
 		if e.Topic == topic {
 			list = append(list, e.Payload())
 		}
@@ -162,7 +177,7 @@ func (r *rig) payloads(topic string) []any {
 
 func (r *rig) errors() string {
 	var list []string
-	for _, e := range r.heard {
+	for _, e := range r.all() {
 		if e.Topic == bus.ErrorTopic {
 			list = append(list, string(e.Bytes()))
 		}
