@@ -188,7 +188,7 @@ func (l *listener) run(ctx, life context.Context, e bus.Event) error {
 		r.durable = newDurableRun(l.b, l.cb, ev)
 		defer r.durable.end(r)
 	}
-	_, err := l.b.do(r, l.cb, ev)
+	_, err := l.b.do1(r, l.cb, ev)
 	return unlessEnded(err)
 }
 

@@ -48,7 +48,7 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	}
 	b := &Behaviour{
 		host: h, folder: o.Folder, grants: o.Grants, testing: o.testing, log: h.Log,
-		parts: make(map[part]int), inboxes: make(map[string]bool), agents: make(map[string]int),
+		runs: runs{idle: make(chan struct{})}, parts: make(map[part]int), inboxes: make(map[string]bool), agents: make(map[string]int),
 		durables: make(map[string]*durableRun), claimed: make(map[string]bool),
 	}
 	if b.log == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -34,7 +35,8 @@ type run struct {
 	pure            string         // what forbids effects now, "bb.transact"; of the run's goroutine
 	durable         *durableRun
 
-	state *starlark.Dict // ctx.state, made when asked for; of the run's goroutine
+	state *starlark.Dict    // ctx.state, made when asked for; of the run's goroutine
+	args  [1]starlark.Value // room for the arguments of most calls
 }
 
 type runKey struct{}
@@ -94,51 +96,42 @@ func (r *run) Value(key any) any {
 
 // runs counts what is running, so that a stop can wait for it.
 type runs struct {
-	mu     sync.Mutex // guards the rest
-	n      int
-	closed bool
-	idle   chan struct{} // made when closed, closed when n is 0
+	state atomic.Int64  // the number of runs, and runsClosed
+	idle  chan struct{} // closed when no more are let in and none is left
+	once  sync.Once
 }
+
+const runsClosed = 1 << 62
 
 // enter counts one run in; false if the behaviour takes no more.
 func (r *runs) enter() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return false
+	for {
+		s := r.state.Load()
+		if s&runsClosed != 0 {
+			return false
+		}
+		if r.state.CompareAndSwap(s, s+1) {
+			return true
+		}
 	}
-	r.n++
-	return true
 }
 
 func (r *runs) leave() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.n--; r.n == 0 && r.closed {
-		close(r.idle)
+	if r.state.Add(-1) == runsClosed {
+		r.once.Do(func() { close(r.idle) })
 	}
 }
 
 // close lets no run in any more and gives a channel that is closed when none
 // is left.
 func (r *runs) close() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.closed {
-		r.closed = true
-		r.idle = make(chan struct{})
-		if r.n == 0 {
-			close(r.idle)
-		}
+	if r.state.Or(runsClosed)&^runsClosed == 0 {
+		r.once.Do(func() { close(r.idle) })
 	}
 	return r.idle
 }
 
-func (r *runs) len() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.n
-}
+func (r *runs) len() int { return int(r.state.Load() &^ runsClosed) }
 
 // The limits of what runs inline, before a queue: predicates and triggers.
 var inline = script.Limits{Time: 50 * time.Millisecond, Steps: 200_000}
@@ -147,6 +140,20 @@ var inline = script.Limits{Time: 50 * time.Millisecond, Steps: 200_000}
 // take, see newCallback.
 func (b *Behaviour) do(r *run, cb *callback, offered ...starlark.Value) (starlark.Value, error) {
 	args, kwargs := cb.args(r, offered)
+	return b.call(r, cb, args, kwargs)
+}
+
+// do1 is do for one offered value. It is the way of every event, and makes
+// nothing but the run.
+func (b *Behaviour) do1(r *run, cb *callback, offered starlark.Value) (starlark.Value, error) {
+	if len(cb.place) != 1 || cb.place[0] != 0 || cb.named != nil {
+		return b.do(r, cb, offered)
+	}
+	r.args[0] = offered
+	return b.call(r, cb, r.args[:], nil)
+}
+
+func (b *Behaviour) call(r *run, cb *callback, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	v, err := b.engine.Call(r, cb.fn, args, kwargs, script.Limits{})
 	if err != nil && r.Err() != nil && endedOnPurpose(r) {
 		return nil, context.Cause(r)

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"edged/cmd/edged/internal/config"
+	"edged/hw"
+	behaviours "edged/scripts"
+)
+
+func (c *cli) demoVerb() *cobra.Command {
+	var dir string
+	var fresh bool
+	settings := map[string]string{}
+	cmd := verb("demo", "Run a simulated robot in an apartment", 0, 0, func(cmd *cobra.Command, args []string) error {
+		if dir == "" {
+			cache, err := os.UserCacheDir()
+			if err != nil {
+				cache = os.TempDir()
+			}
+			dir = filepath.Join(cache, "edged", "demo")
+		}
+		if err := layOut("home", dir, fresh); err != nil {
+			return err
+		}
+		cfg, err := config.Load(dir, environ(), settings)
+		if err != nil {
+			return err
+		}
+		o := runOptions{cfg: cfg, settings: settings, sim: true, out: &lockedWriter{w: c.out}, lines: demoLines}
+		if f, ok := c.in.(*os.File); ok {
+			o.keys = f
+		}
+		return Run(cmd.Context(), o)
+	})
+	cmd.Long = "Runs a simulated robot in an apartment, with a copy of scripts/home that you can edit while it runs."
+	cmd.Flags().StringVar(&dir, "dir", "", "where the copy is; in the cache folder if empty")
+	cmd.Flags().BoolVar(&fresh, "fresh", false, "begin with a new copy, losing edits")
+	settingFlags(cmd, settings)
+	return cmd
+}
+
+// layOut writes a behaviour of the binary into a folder; what is there already
+// stays, unless it is to be fresh.
+func layOut(name, dir string, fresh bool) error {
+	files, err := fs.Sub(behaviours.Files, name)
+	if err != nil {
+		return err
+	}
+	return fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, path)
+		if d.IsDir() {
+			return os.MkdirAll(to, 0o755)
+		}
+		if _, err := os.Stat(to); !fresh && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		b, err := fs.ReadFile(files, path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, b, 0o644)
+	})
+}
+
+// runLines is what a robot says of itself once it runs.
+func runLines(r *robot) []string {
+	b, _ := r.scripts.behaviour()
+	s := b.Summary()
+	lines := []string{
+		fmt.Sprintf("script   %s, %.12s, %d handlers", filepath.Join(r.cfg.Dir(), "main.star"), s.Hash, len(s.Handlers)),
+		"devices  " + deviceLine(r.rig),
+		"broker   " + r.link.line(r.cfg),
+		"models   none; agents are functions",
+		"memory   " + r.memory.String(),
+	}
+	if record, stopped := r.rig.Stopped(); stopped {
+		lines = append(lines, fmt.Sprintf("STOPPED  by %s: %s; 'edged resume' lets it move", record.Source, record.Reason))
+	}
+	return lines
+}
+
+// deviceLine tells of the devices in one phrase.
+func deviceLine(rig *hw.Rig) string {
+	list := rig.Devices()
+	simulated := 0
+	for _, s := range list {
+		if s.Simulated {
+			simulated++
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return "none; [devices.NAME] in edged.toml declares one, --sim simulates an apartment"
+	case simulated == 0:
+		return fmt.Sprintf("%d found", len(list))
+	}
+	return fmt.Sprintf("%d found, %d simulated", len(list)-simulated, simulated)
+}
+
+// demoLines adds what to try.
+func demoLines(r *robot) []string {
+	return append(runLines(r), fmt.Sprintf("edit     %s and save; space stops, Ctrl-C ends", filepath.Join(r.cfg.Dir(), "main.star")))
+}

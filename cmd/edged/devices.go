@@ -1,0 +1,213 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"edged/background"
+	"edged/cmd/edged/internal/config"
+	"edged/hw"
+	"edged/hw/sim"
+	"edged/hw/sysfs"
+	"edged/starlark/value"
+)
+
+// Devices as edged.toml declares them: [devices.NAME] with a driver. With
+// --sim every one is a twin, and there is an apartment to drive in.
+
+// devices is what the drivers gave besides what the rig knows.
+type devices struct {
+	world    *sim.World
+	services []namedService
+}
+
+type namedService struct {
+	name    string
+	service background.Service
+}
+
+// device is one table of the settings while it is read.
+type device struct {
+	name  string
+	table map[string]any
+	used  map[string]bool
+	errs  []error
+}
+
+// drivers by name; each puts its devices behind the rig.
+var drivers = map[string]func(*devices, *hw.Rig, *device) error{
+	"sim.apartment": (*devices).apartment,
+	"sim.sensor":    (*devices).simSensor,
+	"sim.actuator":  (*devices).simActuator,
+	"sysfs":         (*devices).machine,
+	"sysfs.sensor":  (*devices).sysfsSensor,
+	"sysfs.output":  (*devices).sysfsOutput,
+}
+
+// twins are what stands for a driver with --sim.
+var twins = map[string]func(*devices, *hw.Rig, *device) error{
+	"sysfs":        func(*devices, *hw.Rig, *device) error { return nil },
+	"sysfs.sensor": (*devices).simSensor,
+	"sysfs.output": (*devices).outputTwin,
+}
+
+func openDevices(rig *hw.Rig, c *config.Config, simulate bool) (devices, error) {
+	var ds devices
+	for _, name := range config.Names(c.Devices) {
+		d := &device{name: name, table: c.Devices[name], used: map[string]bool{"driver": true, "bind": true}}
+		driver, _ := d.table["driver"].(string)
+		open := drivers[driver]
+		if open == nil {
+			return ds, d.unknown("driver", driver, slices.Sorted(maps.Keys(drivers)), c)
+		}
+		if twin := twins[driver]; simulate && twin != nil {
+			open = twin
+		}
+		if err := errors.Join(open(&ds, rig, d), errors.Join(d.errs...)); err != nil {
+			return ds, fmt.Errorf("device %s: %w", name, err)
+		}
+		for k := range d.table {
+			if !d.used[k] && !simulate {
+				return ds, d.unknown("key", k, slices.Sorted(maps.Keys(d.used)), c)
+			}
+		}
+		if topic, ok := d.table["bind"].(string); ok {
+			if err := rig.Bind(topic, name, hw.BindOptions{}); err != nil {
+				return ds, err
+			}
+		}
+	}
+	if simulate && ds.world == nil {
+		return ds, ds.apartment(rig, &device{name: "apartment", used: map[string]bool{}})
+	}
+	return ds, nil
+}
+
+func (d *device) unknown(what, got string, words []string, c *config.Config) error {
+	e := &config.Error{Where: c.Path(config.File), Msg: fmt.Sprintf("device %s: unknown %s %q", d.name, what, got)}
+	if n := value.Nearest(got, words); n != "" {
+		e.Hint = fmt.Sprintf("did you mean %q?", n)
+	} else {
+		e.Hint = "there are " + strings.Join(words, ", ")
+	}
+	return e
+}
+
+// text reads a key of the table.
+func (d *device) text(key string) string {
+	d.used[key] = true
+	s, ok := d.table[key].(string)
+	if d.table[key] != nil && !ok {
+		d.errs = append(d.errs, fmt.Errorf("%s: want text", key))
+	}
+	return s
+}
+
+func (d *device) number(key string, standard float64) float64 {
+	d.used[key] = true
+	switch v := d.table[key].(type) {
+	case nil:
+		return standard
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	d.errs = append(d.errs, fmt.Errorf("%s: want a number", key))
+	return standard
+}
+
+func (d *device) duration(key string) time.Duration {
+	s := d.text(key)
+	if s == "" {
+		return 0
+	}
+	v, err := value.ParseDuration(s)
+	if err != nil {
+		d.errs = append(d.errs, fmt.Errorf("%s: %w", key, err))
+	}
+	return v
+}
+
+func (ds *devices) apartment(rig *hw.Rig, d *device) error {
+	ds.world = sim.New(sim.Options{
+		Seed: uint64(d.number("seed", 0)), Noise: d.number("noise", 0), Start: d.text("start"),
+		Battery: d.number("battery", 0), Drain: d.number("drain", 0),
+		Speed: d.number("speed", 0), Accel: d.number("accel", 0),
+	})
+	ds.services = append(ds.services, namedService{"sim", ds.world})
+	return ds.world.AddTo(rig)
+}
+
+func (ds *devices) simSensor(rig *hw.Rig, d *device) error {
+	s := sim.NewSensor(d.name, d.text("unit"))
+	d.used["value"] = true
+	if v, ok := d.table["value"]; ok {
+		s.Set(v)
+	}
+	return rig.AddSensor(s, d.bounds())
+}
+
+func (d *device) bounds() hw.Bounds {
+	return hw.Bounds{Min: d.number("min", 0), Max: d.number("max", 0), Stale: d.duration("stale")}
+}
+
+func (d *device) limits(field string) hw.Limits {
+	hold := d.duration("hold")
+	if d.table["hold"] == nil {
+		hold = 0
+	}
+	return hw.Limits{Hold: hold, Rate: d.number("rate", 0), Fields: map[string]hw.Range{
+		field: {Min: d.number("min", 0), Max: d.number("max", 1), Slew: d.number("slew", 0), Rest: d.number("rest", 0)},
+	}}
+}
+
+func (ds *devices) simActuator(rig *hw.Rig, d *device) error {
+	l := d.limits("value")
+	return rig.AddActuator(sim.NewActuator(d.name, l), l)
+}
+
+func (ds *devices) outputTwin(rig *hw.Rig, d *device) error {
+	d.text("file")
+	return ds.simActuator(rig, d)
+}
+
+// machine reads everything the machine says of itself.
+func (ds *devices) machine(rig *hw.Rig, d *device) error {
+	found, err := sysfs.Discover(sysfs.Options{Every: d.duration("every")})
+	for _, s := range found {
+		err = errors.Join(err, rig.AddSensor(s, s.Bounds()))
+	}
+	return err
+}
+
+func (ds *devices) sysfsSensor(rig *hw.Rig, d *device) error {
+	s, err := sysfs.Open(d.name, d.text("read"), sysfs.Options{Every: d.duration("every")})
+	if err != nil {
+		return err
+	}
+	b := s.Bounds()
+	if own := d.bounds(); own.Max > own.Min {
+		b.Min, b.Max = own.Min, own.Max
+	}
+	return rig.AddSensor(s, b)
+}
+
+func (ds *devices) sysfsOutput(rig *hw.Rig, d *device) error {
+	o := sysfs.Output{Called: d.name, File: d.text("file"), Min: d.number("min", 0), Max: d.number("max", 255), Rests: d.number("rest", 0)}
+	if o.File == "" {
+		return errors.New(`no file; write file = "/sys/class/leds/led0/brightness"`)
+	}
+	l := o.Limits()
+	if own := d.limits("value"); own.Hold > 0 || own.Rate > 0 || own.Fields["value"].Slew > 0 {
+		l.Hold, l.Rate = own.Hold, own.Rate
+		f := l.Fields["value"]
+		f.Slew = own.Fields["value"].Slew
+		l.Fields = map[string]hw.Range{"value": f}
+	}
+	return rig.AddActuator(o, l)
+}

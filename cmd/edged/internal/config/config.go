@@ -1,0 +1,199 @@
+// Package config says where a robot is: ports, files, limits, devices. What it
+// does is in its scripts.
+//
+// Its one rule: every value has one known source. A flag beats the environment
+// (EDGED_*), which beats edged.toml, which beats the default; [Config.Values]
+// tells which it was.
+//
+//	c, err := config.Load("guard", os.Environ(), map[string]string{"mqtt.listen": "127.0.0.1:2883"})
+//	fmt.Println(c.MQTT.Listen, c.Source("mqtt.listen")) // 127.0.0.1:2883 flag
+//
+// There is no second store, and nothing writes edged.toml but its owner.
+package config
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// File is the name of a robot's settings in its folder.
+const File = "edged.toml"
+
+// A Config is the settings of one robot, complete and checked. It is read only
+// once it has been loaded.
+type Config struct {
+	Name string `toml:"name" doc:"name of the robot; the folder's name if empty"`
+	Data string `toml:"data" doc:"folder of the blackboard, the trace and the socket; .edged inside the robot's folder if empty"`
+	Log  string `toml:"log" doc:"what is logged to standard error: debug, info, warn, error or off"`
+
+	Script  Script            `toml:"script"`
+	Allow   Allow             `toml:"allow"`
+	Env     map[string]string `toml:"env" doc:"values that scripts read with env(NAME)"`
+	Secrets map[string]string `toml:"secrets" doc:"files that hold what scripts read with secret(NAME)"`
+
+	Board   Board                     `toml:"board"`
+	MQTT    MQTT                      `toml:"mqtt"`
+	Stop    Stop                      `toml:"stop"`
+	Trace   Trace                     `toml:"trace"`
+	Memory  Memory                    `toml:"memory"`
+	Devices map[string]map[string]any `toml:"devices" doc:"devices by name; driver says which kind, the rest is the driver's"`
+
+	dir     string
+	sources map[string]string
+}
+
+// Script limits what one call of a script may take.
+type Script struct {
+	Time     Duration `toml:"time" doc:"computing time of one call"`
+	Steps    int64    `toml:"steps" doc:"interpreter steps of one call"`
+	Depth    int64    `toml:"depth" doc:"how deep calls may nest"`
+	Heap     Size     `toml:"heap" doc:"growth of the process during a call that ends the call"`
+	Isolated bool     `toml:"isolated" doc:"run the scripts in a child process with bounded memory, no files and no network"`
+	Memory   Size     `toml:"memory" doc:"data segment of an isolated child"`
+	Grace    Duration `toml:"grace" doc:"how long handlers of the old version may go on after a reload"`
+}
+
+// Allow says what the folder's scripts may use beyond computing and their own
+// topics and keys. Everything is a list of patterns.
+type Allow struct {
+	All bool `toml:"all" doc:"scripts may use everything"`
+	Bus struct {
+		Pub []string `toml:"pub" doc:"topics that scripts may publish to"`
+		Sub []string `toml:"sub" doc:"topics that scripts may hear"`
+	} `toml:"bus"`
+	BB []string `toml:"bb" doc:"keys of the blackboard that scripts may use"`
+	HW struct {
+		Read  []string `toml:"read" doc:"devices that scripts may read"`
+		Write []string `toml:"write" doc:"devices that scripts may command"`
+	} `toml:"hw"`
+	LLM  []string `toml:"llm" doc:"models that scripts may ask"`
+	HTTP []string `toml:"http" doc:"hosts that scripts may ask"`
+	Exec []string `toml:"exec" doc:"programs that scripts may run"`
+}
+
+// Board sets up the blackboard.
+type Board struct {
+	Window      Duration `toml:"window" doc:"how long a change of mode group may wait for the disk"`
+	MaxValue    Size     `toml:"max_value" doc:"largest value"`
+	MaxSize     Size     `toml:"max_size" doc:"largest file, 0 = no limit"`
+	MaxRequests int64    `toml:"max_requests" doc:"requests that may wait for an answer"`
+}
+
+// MQTT sets up the broker inside, or the bridge to one outside if URL is set.
+type MQTT struct {
+	Listen  string `toml:"listen" doc:"where the broker inside listens; off = no broker"`
+	URL     string `toml:"url" doc:"an outside broker instead: tcp, ssl, ws or wss://host:port"`
+	Prefix  string `toml:"prefix" doc:"of the status topic, edged/<name> if empty"`
+	Clients int64  `toml:"clients" doc:"connections the broker inside takes"`
+
+	ClientID     string   `toml:"client_id" doc:"stable and unique at the outside broker; edged-<name> if empty"`
+	Username     string   `toml:"username" doc:"at the outside broker"`
+	PasswordFile string   `toml:"password_file" doc:"file with the password, readable by its owner only"`
+	Insecure     bool     `toml:"insecure" doc:"allow a plain connection to another machine"`
+	MaxPacket    Size     `toml:"max_packet" doc:"largest packet, either way"`
+	KeepAlive    Duration `toml:"keep_alive" doc:"silence after which the outside broker is asked whether it is there"`
+
+	InPrefix  string  `toml:"in_prefix" doc:"in front of the bus topic of everything that comes in"`
+	OutPrefix string  `toml:"out_prefix" doc:"in front of the MQTT topic of everything that goes out"`
+	Subscribe []Route `toml:"subscribe" doc:"what comes in; everything but the runtime's own topics if there is no list"`
+	Publish   []Route `toml:"publish" doc:"what goes out; everything but messages between agents if there is no list"`
+
+	Outbox    Outbox `toml:"outbox"`
+	Discovery bool   `toml:"discovery" doc:"tell Home Assistant what the robot has"`
+	Users     []User `toml:"users" doc:"who may connect to the broker inside; needed beyond loopback"`
+	TLS       TLS    `toml:"tls"`
+}
+
+// Route maps the topics of a filter in one direction.
+type Route struct {
+	Filter        string `toml:"filter"`
+	QoS           int64  `toml:"qos"`
+	Codec         string `toml:"codec"`
+	Strip         string `toml:"strip"`
+	Prefix        string `toml:"prefix"`
+	Retain        bool   `toml:"retain"`
+	Relay         bool   `toml:"relay"`
+	ActOnRetained bool   `toml:"act_on_retained"`
+}
+
+// Outbox bounds what waits for an outside broker.
+type Outbox struct {
+	Limit    int64  `toml:"limit" doc:"messages that may wait for the outside broker"`
+	Bytes    Size   `toml:"bytes" doc:"bytes that may wait for it"`
+	Overflow string `toml:"overflow" doc:"what a full outbox gives up: drop_oldest or drop_new"`
+}
+
+// User may connect to the broker inside.
+type User struct {
+	Name         string   `toml:"name"`
+	PasswordFile string   `toml:"password_file"`
+	Read         []string `toml:"read"`
+	Write        []string `toml:"write"`
+}
+
+// TLS names certificate files, for the broker inside or for the bridge.
+type TLS struct {
+	Cert     string `toml:"cert" doc:"certificate chain, PEM"`
+	Key      string `toml:"key" doc:"its key, readable by its owner only"`
+	ClientCA string `toml:"client_ca" doc:"who signs the certificates that clients of the broker inside must show"`
+	CA       string `toml:"ca" doc:"who signs the outside broker's certificate; the system's list if empty"`
+}
+
+// Stop sets up the stop path.
+type Stop struct {
+	Hold Duration `toml:"hold" doc:"lifetime of an actuator command that names none; 5s at most"`
+}
+
+// Trace bounds the record of what happened.
+type Trace struct {
+	Off     bool     `toml:"off" doc:"keep no record"`
+	Size    Size     `toml:"size" doc:"bytes kept on disk"`
+	Keep    Duration `toml:"keep" doc:"how far back"`
+	Payload Size     `toml:"payload" doc:"longest payload that is written out"`
+}
+
+// Memory steers the garbage collector.
+type Memory struct {
+	Limit Size  `toml:"limit" doc:"memory the process aims to stay below; from the machine's or cgroup's if 0"`
+	GC    int64 `toml:"gc" doc:"garbage collection percentage; from the limit if 0"`
+}
+
+// Default is what holds where nobody says otherwise.
+func Default() Config {
+	return Config{
+		Log: "warn",
+		Script: Script{
+			Time: Duration(2e9), Steps: 10_000_000, Depth: 1000, Heap: 256 << 20,
+			Memory: 64 << 20, Grace: Duration(2e9),
+		},
+		Board: Board{Window: Duration(1e9), MaxValue: 1 << 20, MaxRequests: 65_536},
+		MQTT: MQTT{
+			Listen: "127.0.0.1:1883", Clients: 1024, MaxPacket: 256 << 10, KeepAlive: Duration(30e9),
+			Outbox: Outbox{Limit: 10_000, Bytes: 16 << 20, Overflow: "drop_oldest"},
+		},
+		Stop:  Stop{Hold: Duration(500e6)},
+		Trace: Trace{Size: 8 << 20, Keep: Duration(600e9), Payload: 4 << 10},
+	}
+}
+
+// Dir is the robot's folder.
+func (c *Config) Dir() string { return c.dir }
+
+// Path is a file named in the settings: relative names are inside the robot's
+// folder, and $CREDENTIALS_DIRECTORY stands for what the service manager hands
+// over.
+func (c *Config) Path(name string) string {
+	if name == "" {
+		return ""
+	}
+	name = os.Expand(name, func(v string) string {
+		if v == "CREDENTIALS_DIRECTORY" || v == "STATE_DIRECTORY" || v == "HOME" {
+			return os.Getenv(v)
+		}
+		return "$" + v
+	})
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(c.dir, name)
+}

@@ -1,0 +1,56 @@
+// Package control is how the verbs of the command line talk to a robot that is
+// running: a Unix socket that only its owner can open, JSON lines both ways.
+//
+// Its one rule: one request a line, in order. An answer is any number of data
+// lines and one last line that says done or what went wrong. Closing the
+// connection ends what it asked for.
+//
+//	→ {"do":"bb.get","with":{"key":"battery"}}
+//	← {"data":{"value":0.72,"version":4}}
+//	← {"done":true}
+//
+// Stop doesn't wait behind anything: every connection has a goroutine of its
+// own, and the handler of "stop" goes straight to the rig.
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Verbs that a running robot answers.
+const (
+	Stop   = "stop"
+	Resume = "resume"
+	Status = "status"
+)
+
+// MaxLine is the length of the longest request or reply.
+const MaxLine = 8 << 20
+
+// request is one line from a client.
+type request struct {
+	Do   string          `json:"do"`
+	With json.RawMessage `json:"with,omitempty"`
+}
+
+// reply is one line to a client.
+type reply struct {
+	Data  json.RawMessage `json:"data,omitempty"`
+	Error *Error          `json:"error,omitempty"`
+	Done  bool            `json:"done,omitempty"`
+}
+
+// An Error is what the robot answered instead of a result.
+type Error struct {
+	Msg   string `json:"msg"`
+	Text  string `json:"text,omitempty"`  // the long form, several lines, where there is one
+	Usage bool   `json:"usage,omitempty"` // the request itself was wrong
+}
+
+func (e *Error) Error() string { return e.Msg }
+
+// Usagef makes the error for a request that is wrong in itself.
+func Usagef(format string, args ...any) error {
+	return &Error{Msg: fmt.Sprintf(format, args...), Usage: true}
+}

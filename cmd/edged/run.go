@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edged/background"
+	"edged/blackboard"
+	"edged/bus"
+	"edged/bus/trace"
+	"edged/cmd/edged/internal/config"
+	"edged/hw"
+)
+
+// runOptions are what the verbs run and demo differ by.
+type runOptions struct {
+	cfg      *config.Config
+	settings map[string]string // given as flags
+	sim, dry bool
+	record   string // file that gets every event, or empty
+	keys     *os.File
+	out      io.Writer
+	lines    func(r *robot) []string // what is said once it runs
+}
+
+// robot is everything that runs, from the lowest floor up.
+type robot struct {
+	runOptions
+	started time.Time
+	memory  memory
+	log     *slog.Logger
+
+	bus      *bus.Bus
+	recorder *trace.Recorder
+	board    *blackboard.Board
+	rig      *hw.Rig
+	devices  devices
+	link     *mqttLink
+	tree     *background.Supervisor
+	scripts  *scripts
+	control  *socket
+
+	gaveUp chan error // one token
+}
+
+// Run is a robot from its start to its end: the wiring, top to bottom in the
+// order of the floors. It returns nil when ctx ended it, else what did.
+func Run(ctx context.Context, o runOptions) (err error) {
+	r := &robot{runOptions: o, started: time.Now(), gaveUp: make(chan error, 1)}
+	r.log = logger(o.cfg.Log)
+	r.memory = tuneMemory(o.cfg.Memory)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	// Floor 1 and 2: the bus, the board on it, and what was kept. The broker's
+	// port and the board's file open side by side.
+	r.bus = bus.New(bus.Options{})
+	defer r.closeBus()
+	port := r.openPort(ctx)
+	if err := r.openBoard(); err != nil {
+		port.giveUp()
+		return err
+	}
+	defer func() { err = errors.Join(err, r.closeBoard()) }()
+	if err := r.restoreRetained(); err != nil {
+		port.giveUp()
+		return err
+	}
+
+	// Floor 2: devices behind one gate. From here on the end of this function,
+	// however it comes, leaves them at rest.
+	if err := r.openRig(); err != nil {
+		port.giveUp()
+		return err
+	}
+	defer r.closeRig()
+	if r.link, err = r.openLink(port); err != nil {
+		return err
+	}
+
+	// Floor 3: the tree that everything with a life of its own hangs in.
+	r.tree = background.NewSupervisor("robot", background.Options{Bus: r.bus, OnGiveUp: r.onGiveUp}, r.children()...)
+
+	// Floor 4: what the robot is to do.
+	if err := r.loadScripts(ctx); err != nil {
+		return err
+	}
+
+	// Floor 5: who may talk to it.
+	if err := r.openSocket(); err != nil {
+		return err
+	}
+	defer r.closeSocket()
+
+	if err := r.tree.Start(ctx); err != nil {
+		return err
+	}
+	defer r.stopTree()
+	if err := r.scripts.start(ctx); err != nil {
+		return err
+	}
+	restore := r.listen(ctx)
+	defer restore()
+	for _, l := range o.lines(r) {
+		fmt.Fprintln(o.out, l)
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-r.gaveUp:
+		return err
+	}
+}
+
+// children is the tree in start order; it stops in reverse. The guard outlives
+// the actuators, and the heartbeat says ready last and stopping first.
+func (r *robot) children() []background.Child {
+	var list []background.Child
+	add := func(name string, s background.Service) {
+		list = append(list, background.Child{Name: name, Service: s, Restart: background.Permanent,
+			Backoff: 200 * time.Millisecond, MaxBackoff: 30 * time.Second})
+	}
+	if actions := r.rig.SafeActions(); len(actions) > 0 {
+		add("guard", hw.Guard{Argv: guardCommand(), Actions: actions})
+	}
+	for _, s := range r.devices.services {
+		add(s.name, s.service)
+	}
+	for _, s := range r.rig.Services() {
+		add(s.Name, s)
+	}
+	if r.link != nil {
+		add("mqtt", r.link)
+	}
+	add("heartbeat", hw.HeartbeatFrom(os.Getenv, map[string]hw.Probe{
+		"bus": hw.BusProbe(r.bus), "actuators": r.rig.Probe, "tree": r.treeProbe,
+	}))
+	return list
+}
+
+// treeProbe returns once the supervision tree has answered.
+func (r *robot) treeProbe(context.Context) error {
+	r.tree.Status()
+	return nil
+}
+
+// onGiveUp is called when the root of the tree can't go on: the robot is made
+// safe first, then the process ends, so that the service manager starts it anew.
+func (r *robot) onGiveUp(e *background.GaveUpError) {
+	_ = r.rig.Safe(context.Background(), "supervisor gave up") // the reason that counts is e
+	select {
+	case r.gaveUp <- fmt.Errorf("the robot gave up: %w", e):
+	default:
+	}
+}
+
+func logger(level string) *slog.Logger {
+	if level == "off" {
+		return slog.New(slog.DiscardHandler)
+	}
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(level)) // the settings allow only its names
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l}))
+}
+
+func (r *robot) openBoard() error {
+	data := dataDir(r.cfg)
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("data folder: %w; name another with the setting data", err)
+	}
+	var err error
+	r.board, err = blackboard.Open(r.bus, blackboard.Options{
+		Path: filepath.Join(data, "board.db"), Log: r.log,
+		Window: time.Duration(r.cfg.Board.Window), MaxValue: int(r.cfg.Board.MaxValue),
+		MaxSize: int64(r.cfg.Board.MaxSize), MaxRequests: int(r.cfg.Board.MaxRequests),
+	})
+	if errors.Is(err, blackboard.ErrLocked) {
+		return fmt.Errorf("%w (is this folder running already? edged status tells)", err)
+	}
+	if err != nil {
+		return err
+	}
+	if !r.cfg.Trace.Off {
+		r.recorder, err = trace.Record(r.bus, trace.Options{
+			Dir: filepath.Join(data, "trace"), Size: int64(r.cfg.Trace.Size),
+			Keep: time.Duration(r.cfg.Trace.Keep), Payload: int(r.cfg.Trace.Payload),
+		})
+	}
+	return err
+}
+
+func (r *robot) closeBoard() error {
+	var err error
+	if r.recorder != nil {
+		err = r.recorder.Close()
+	}
+	return errors.Join(r.board.Close(), err)
+}
+
+// closeBus lets handlers finish for a moment.
+func (r *robot) closeBus() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := r.bus.Close(ctx); err != nil {
+		r.log.Warn("bus closed with handlers running", "err", err)
+	}
+}
+
+func (r *robot) openRig() (err error) {
+	r.rig, err = hw.NewRig(r.bus, hw.Options{
+		Hold: time.Duration(r.cfg.Stop.Hold), Dry: r.dry, Log: r.log, Latch: latch{r.board.Records("stop")},
+	})
+	if err != nil {
+		return err
+	}
+	if r.devices, err = openDevices(r.rig, r.cfg, r.sim); err != nil {
+		r.rig.Close()
+	}
+	return err
+}
+
+// closeRig makes the robot safe; it is deferred, so it does so in a panic too.
+func (r *robot) closeRig() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := r.rig.Safe(ctx, "the robot ends"); err != nil {
+		r.log.Error("not all actuators are at rest", "err", err)
+	}
+	r.rig.Close()
+}
+
+// stopTree ends what runs, the robot safe first.
+func (r *robot) stopTree() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := r.rig.Safe(ctx, "the robot ends"); err != nil {
+		r.log.Error("not all actuators are at rest", "err", err)
+	}
+	if err := errors.Join(r.scripts.stop(ctx), r.tree.Stop(ctx)); err != nil {
+		r.log.Warn("stopped with trouble", "err", err)
+	}
+}
+
+func (c *cli) runVerb() *cobra.Command {
+	var o runOptions
+	settings := map[string]string{}
+	cmd := verb("run [DIR]", "Run the robot in a folder", 0, 1, func(cmd *cobra.Command, args []string) error {
+		dir := "."
+		if len(args) == 1 {
+			dir = args[0]
+		}
+		if err := robotFolder(dir); err != nil {
+			return err
+		}
+		cfg, err := config.Load(dir, environ(), settings)
+		if err != nil {
+			return err
+		}
+		o.cfg, o.settings, o.out, o.lines = cfg, settings, &lockedWriter{w: c.out}, runLines
+		if f, ok := c.in.(*os.File); ok {
+			o.keys = f
+		}
+		return Run(cmd.Context(), o)
+	})
+	cmd.Long = "Runs the robot in a folder: main.star says what, edged.toml says where.\nEvery setting can be given as a flag (--mqtt.listen) or in the environment (EDGED_MQTT_LISTEN); 'edged config' lists them."
+	cmd.Flags().BoolVar(&o.sim, "sim", false, "simulate all devices")
+	cmd.Flags().BoolVar(&o.dry, "dry", false, "tell what actuators would do, and move nothing")
+	cmd.Flags().StringVar(&o.record, "record", "", "write every event to this file, one JSON line each")
+	settingFlags(cmd, settings)
+	return cmd
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"edged/cmd/edged/internal/control"
+)
+
+// Who may talk to a running robot: the socket, signals, the space bar, the
+// editor that saves a file.
+
+// socket is the server while it runs.
+type socket struct {
+	server *control.Server
+	forget func()
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (r *robot) handlers() map[string]control.Handler {
+	return map[string]control.Handler{
+		control.Stop: r.handleStop, control.Resume: r.handleResume, "reload": r.handleReload,
+		control.Status: r.handleStatus, "inspect": r.handleInspect,
+		"pub": r.handlePub, "sub": r.handleSub, "bb": r.handleBB,
+		"trace": r.handleTrace, "why": r.handleWhy, "backup": r.handleBackup,
+	}
+}
+
+func (r *robot) openSocket() error {
+	server, err := control.Listen(filepath.Join(dataDir(r.cfg), "edged.sock"), r.handlers())
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(r.cfg.Dir())
+	if err != nil {
+		dir = r.cfg.Dir()
+	}
+	path, err := filepath.Abs(server.Path())
+	if err != nil {
+		path = server.Path()
+	}
+	forget, err := control.Announce(control.Instance{Name: r.cfg.Name, Dir: dir, Socket: path, PID: os.Getpid()})
+	if err != nil { // it can still be reached from its folder
+		r.log.Warn("other folders won't find this robot", "err", err)
+		forget = func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &socket{server, forget, cancel, make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		if err := server.Serve(ctx); err != nil {
+			r.log.Error("socket", "err", err)
+		}
+	}()
+	r.control = s
+	return nil
+}
+
+func (r *robot) closeSocket() {
+	r.control.forget()
+	r.control.cancel()
+	<-r.control.done
+}
+
+// listen takes signals, the space bar and edits until ctx ends; the returned
+// function gives the terminal back.
+func (r *robot) listen(ctx context.Context) (restore func()) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(signals)
+		for {
+			select {
+			case s := <-signals:
+				if s == syscall.SIGUSR1 {
+					r.rig.Trip(ctx, "signal", "SIGUSR1")
+					continue
+				}
+				r.refresh(ctx, "signal")
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	err := watchFolder(ctx, r.cfg.Dir(), func() { r.refresh(ctx, "edit") })
+	if err != nil {
+		r.log.Warn("edits are not noticed; use 'edged reload'", "err", err)
+	}
+	restore = func() {}
+	if r.keys != nil {
+		if undo, ok := spaceBar(ctx, r.keys, func() {
+			r.rig.Trip(ctx, "keyboard", "space bar")
+			fmt.Fprintln(r.out, "stopped; 'edged resume' goes on")
+		}); ok {
+			restore = undo
+		}
+	}
+	return restore
+}
+
+// lockedWriter lets several goroutines print whole lines.
+type lockedWriter struct {
+	mu sync.Mutex // guards w
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+// refresh reloads and tells whoever sees the robot's output.
+func (r *robot) refresh(ctx context.Context, why string) {
+	began := time.Now()
+	b, err := r.scripts.reload(ctx, why)
+	switch {
+	case errors.Is(err, errUnchanged):
+	case err != nil:
+		fmt.Fprintf(r.out, "%s\nthe old version goes on\n", strings.TrimPrefix(text(err), "edged: "))
+	default:
+		fmt.Fprintf(r.out, "reloaded %s %.8s in %d ms\n", b.Folder(), b.Hash(), time.Since(began).Milliseconds())
+	}
+}
+
+// stopRequest is who stops and why.
+type stopRequest struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// handleStop goes straight to the rig.
+func (r *robot) handleStop(ctx context.Context, with json.RawMessage, send func(any) error) error {
+	began := time.Now()
+	q := stopRequest{Reason: "edged stop"}
+	_ = json.Unmarshal(with, &q) // a stop that is badly asked for is a stop
+	if q.Reason == "" {
+		q.Reason = "edged stop"
+	}
+	err := r.rig.Stop(context.WithoutCancel(ctx), "cli", q.Reason)
+	out := map[string]any{"stopped": true, "ms": float64(time.Since(began).Microseconds()) / 1000}
+	if err != nil {
+		out["error"] = err.Error()
+	}
+	return send(out)
+}
+
+func (r *robot) handleResume(ctx context.Context, _ json.RawMessage, send func(any) error) error {
+	record, was := r.rig.Stopped()
+	r.rig.Resume(ctx, "cli")
+	return send(map[string]any{"was_stopped": was, "by": record.Source, "reason": record.Reason})
+}
+
+func (r *robot) handleReload(ctx context.Context, _ json.RawMessage, send func(any) error) error {
+	b, err := r.scripts.reload(context.WithoutCancel(ctx), "cli")
+	if err != nil && !errors.Is(err, errUnchanged) {
+		return err
+	}
+	return send(map[string]any{"hash": b.Hash(), "unchanged": err != nil})
+}
