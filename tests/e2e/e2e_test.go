@@ -286,7 +286,7 @@ func TestKill(t *testing.T) {
 	}
 	dir := folder(t, map[string]string{
 		"main.star": "bb.declare(\"bot/*\", mode = \"sync\")\n\ndef on_light(ev):\n    hw.device(\"led\").do(value = ev.payload)\n\non(\"bot/light\", on_light)\n",
-		"edged.toml": "name = \"bot\"\n\n[allow]\nhw.write = [\"led\"]\n\n[devices.led]\ndriver = \"output\"\npath = " + fmt.Sprintf("%q", led) +
+		"edged.toml": "name = \"bot\"\n\n[allow]\nhw.write = [\"led\"]\n\n[devices.led]\ndriver = \"sysfs.output\"\nfile = " + fmt.Sprintf("%q", led) +
 			"\nmax = 255\nhold = \"5s\"\n",
 	})
 	read := func() string { b, _ := os.ReadFile(led); return string(b) }

@@ -172,7 +172,7 @@ func envName(key string) string {
 }
 
 // reserved are variables that are no settings.
-var reserved = []string{"EDGED_SOCKET", "EDGED_PEERS_OPTIONAL", "EDGED_SLOW", "EDGED_RUNTIME_DIR", "EDGED_DIR"}
+var reserved = []string{"EDGED_SOCKET", "EDGED_PEERS", "EDGED_SLOW", "EDGED_RUNTIME_DIR", "EDGED_DIR"}
 
 func (c *Config) readEnv(environ []string) error {
 	names := map[string]string{}
