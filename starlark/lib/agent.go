@@ -114,7 +114,7 @@ func (a *scriptAgent) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	if err != nil {
 		return agent.Result{}, err
 	}
-	r := &run{Context: script.WithRole(ctx, fmt.Sprintf("agent %q", a.name)), b: a.b, name: a.name, source: "agent:" + a.name, task: t.Input}
+	r := &run{Context: script.WithRole(ctx, fmt.Sprintf("agent %q", a.name)), b: a.b, source: "agent:" + a.name, more: &more{name: a.name, task: t.Input}}
 	v, err := a.b.do(r, a.cb, task)
 	if err != nil {
 		return agent.Result{}, err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +38,10 @@ type Behaviour struct {
 	base context.Context // what life ends with; a reload goes on with it
 	runs runs
 	live atomic.Bool // its triggers count
+
+	// Which events are its own: those after the one it was put in place at, up
+	// to the one its successor was.
+	from, until atomic.Uint64
 
 	mu       sync.Mutex // guards the rest
 	parts    map[part]int
@@ -180,18 +186,64 @@ func (b *Behaviour) begin(ctx context.Context) error {
 	return nil
 }
 
+// mine reports whether an event is for this behaviour: not for the one before
+// it, nor for the one that took its place.
+func (b *Behaviour) mine(seq uint64) bool {
+	return seq > b.from.Load() && seq <= b.until.Load()
+}
+
+// all lists the parts.
+func (b *Behaviour) all() []part {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.parts))
+}
+
+// retire ends what acts by itself. Handlers still hear the events up to a
+// number, which wait in their queues.
+func (b *Behaviour) retire(last uint64) {
+	b.until.Store(last)
+	b.live.Store(false)
+	for _, p := range b.all() {
+		switch p.(type) {
+		case *listener, *watcher:
+		default:
+			p.close()
+		}
+	}
+}
+
 // detach ends all listening. Runs go on.
 func (b *Behaviour) detach() {
 	b.live.Store(false)
 	b.mu.Lock()
 	b.stopped = true
-	list := make([]part, 0, len(b.parts))
-	for p := range b.parts {
-		list = append(list, p)
-	}
 	b.mu.Unlock()
-	for _, p := range list {
+	for _, p := range b.all() {
 		p.close()
+	}
+}
+
+// Between two looks at whether a retired behaviour still has work, and how many
+// in a row must find none: a worker takes the next event of its queue at once.
+const (
+	drainLook  = 5 * time.Millisecond
+	drainLooks = 3
+)
+
+// drain waits until what was queued when the behaviour was retired is handled.
+func (b *Behaviour) drain(ctx context.Context) {
+	t := time.NewTicker(drainLook)
+	defer t.Stop()
+	for idle := 0; idle < drainLooks; {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+		if idle++; b.runs.len() > 0 {
+			idle = 0
+		}
 	}
 }
 
@@ -206,17 +258,22 @@ func (b *Behaviour) Stop(ctx context.Context) error {
 	return b.finish(ctx)
 }
 
-// finish waits for what is running.
-func (b *Behaviour) finish(ctx context.Context) error {
+// stopBackground stops background agents and pools.
+func (b *Behaviour) stopBackground(ctx context.Context) error {
 	b.mu.Lock()
 	pools := b.pools
 	b.mu.Unlock()
-	idle := b.runs.close()
 	var errs []error
 	for _, p := range pools {
 		errs = append(errs, p.end(ctx))
 	}
-	errs = append(errs, b.root.Stop(ctx))
+	return errors.Join(append(errs, b.root.Stop(ctx))...)
+}
+
+// finish waits for what is running.
+func (b *Behaviour) finish(ctx context.Context) error {
+	idle := b.runs.close()
+	errs := []error{b.stopBackground(ctx)}
 	select {
 	case <-idle:
 		b.kill(errStopped)
@@ -249,12 +306,18 @@ func Swap(ctx context.Context, old, next *Behaviour) error {
 		_ = next.finish(ctx) // the error that counts is why it did not start
 		return err
 	}
-	old.detach()
+	last := next.host.Bus.Seq()
+	next.from.Store(last)
+	old.retire(last)
 	stay := old.handoff()
 	next.resume(stay)
 	next.resumeTimers()
 	resume()
-	err := old.finish(ctx)
+	stopped := make(chan error, 1)
+	old.spawn(func() { stopped <- old.stopBackground(ctx) })
+	old.drain(ctx)
+	old.detach()
+	err := errors.Join(<-stopped, old.finish(ctx))
 	next.resume(nil) // what the old runs left
 	return err
 }

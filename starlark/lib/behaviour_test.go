@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edged/blackboard"
 	"edged/starlark/lib"
 )
 
@@ -21,6 +22,10 @@ def f(ev):
     sleep("1s")
     bus.publish("out", [VERSION, ev["n"]])
 on("in", f, mode = "parallel", max_parallel = 1000, max_queue = 1000)
+def seen(key, old, new):
+    bus.publish("seen", [old, new])
+    sleep("15ms")
+bb.watch("n", seen, max_queue = 1000)
 BackgroundAgent(agent = Agent("bg", fn = lambda task: bus.publish("bg", [VERSION, task["n"]])), subscribe_to = "in", max_queue = 1000)
 `
 
@@ -37,6 +42,9 @@ func TestSwap(t *testing.T) {
 			defer close(done)
 			for n := range events {
 				r.publish("in", map[string]any{"n": n})
+				if _, err := r.board.Set(t.Context(), "test", "n", n+1, blackboard.SetOptions{}); err != nil {
+					t.Error(err)
+				}
 				time.Sleep(10 * time.Millisecond)
 			}
 		}()
@@ -65,6 +73,17 @@ func TestSwap(t *testing.T) {
 		}
 		if len(versions) < 2 {
 			t.Errorf("only %v handled anything", versions)
+		}
+		// Each change is seen once; old and new version may overlap.
+		seen := map[any]bool{}
+		for _, p := range r.payloads("seen") {
+			if seen[p.([]any)[1]] {
+				t.Errorf("the change %v was seen twice", p)
+			}
+			seen[p.([]any)[1]] = true
+		}
+		if len(seen) != events {
+			t.Errorf("%d of %d changes were seen", len(seen), events)
 		}
 		if bg := r.payloads("bg"); len(bg) > events {
 			t.Errorf("the background agent ran %d times for %d events", len(bg), events)

@@ -274,8 +274,8 @@ func (b *Behaviour) bbTransact(c *value.Call) (starlark.Value, error) {
 	}
 	fn := c.Callable("fn")
 	if r := runOf(c.Context()); r != nil {
-		defer func(was string) { r.pure = was }(r.pure)
-		r.pure = "bb.transact"
+		defer func(was pure) { r.pure = was }(r.pure)
+		r.pure = inTransact
 	}
 	var out starlark.Value
 	err := b.host.Board.Transact(c.Context(), b.source(c), func(tx *blackboard.Tx) error {

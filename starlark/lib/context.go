@@ -17,23 +17,24 @@ var contextKind = &value.Kind[*run]{
 	Doc:     "The run a function is called in. A parameter called ctx gets it.",
 	Example: "def on_bell(ev, ctx):\n    robot.say(\"who is there?\")\n    answer = ctx.wait_for(\"guard/answer\", timeout = \"10s\")\n    if answer == None:\n        robot.say(\"nobody\")",
 	Attrs: []value.Attr[*run]{
-		{Name: "task", Doc: "What an agent was asked to do; None in a handler.", Get: func(r *run) (any, error) { return r.task, nil }},
+		{Name: "task", Doc: "What an agent was asked to do; None in a handler.", Get: func(r *run) (any, error) { return r.extra().task, nil }},
 		{Name: "event", Doc: "The event that is handled; None where there is none.", Get: func(r *run) (any, error) {
-			if r.event == nil {
+			if !r.handler {
 				return nil, nil
 			}
-			return r.event, nil
+			return r.args[0], nil
 		}},
 		{Name: "cause", Doc: "The seq of the event that brought this run about, 0 if none.", Type: value.Int, Get: func(r *run) (any, error) {
 			seq, _ := bus.CauseOf(r)
 			return int64(seq), nil
 		}},
-		{Name: "name", Doc: "The name of the agent that runs, or empty.", Type: value.String, Get: func(r *run) (any, error) { return r.name, nil }},
+		{Name: "name", Doc: "The name of the agent that runs, or empty.", Type: value.String, Get: func(r *run) (any, error) { return r.agent(), nil }},
 		{Name: "state", Doc: "A dict for this run alone.", Get: func(r *run) (any, error) {
-			if r.state == nil {
-				r.state = new(starlark.Dict)
+			x := r.extra()
+			if x.state == nil {
+				x.state = new(starlark.Dict)
 			}
-			return r.state, nil
+			return x.state, nil
 		}},
 		{Name: "cancelled", Doc: "Whether the run is to end.", Type: value.Bool, Get: func(r *run) (any, error) { return r.Err() != nil, nil }},
 		{Name: "resumed", Doc: "Whether the run was taken up again after a restart, see wait_for.", Type: value.Bool, Get: func(r *run) (any, error) {
@@ -95,7 +96,7 @@ func (r *run) waitFor(c *value.Call) (starlark.Value, error) {
 	var accept func(bus.Event) bool
 	if cb != nil {
 		accept = func(e bus.Event) bool {
-			q := &run{Context: r, b: r.b, source: r.source, pure: "where"}
+			q := &run{Context: r, b: r.b, source: r.source, pure: inWhere}
 			v, err := r.b.ask(q, cb, eventValue(e))
 			if err != nil {
 				r.b.report(q, r.source+":"+cb.name, err, e)

@@ -30,11 +30,7 @@ type pastEvent struct {
 }
 
 func (p *pastEvent) value() starlark.Value {
-	data, err := value.FromGo(p.Payload)
-	if err != nil {
-		data = starlark.None
-	}
-	return eventKind.Wrap(&event{Event: bus.Event{Topic: p.Topic, Source: p.Source, Seq: p.Seq}, data: data, past: p})
+	return eventKind.Wrap(&event{Event: bus.Event{Topic: p.Topic, Source: p.Source, Seq: p.Seq}, past: p})
 }
 
 func pastOf(v starlark.Value) *pastEvent {
@@ -300,7 +296,7 @@ func (b *Behaviour) takeUp(d *durableRun) {
 	b.mu.Unlock()
 	b.spawn(func() {
 		ev := d.rec.Event.value()
-		r := &run{Context: context.Background(), life: script.WithRole(b.life, "resumed after a restart"), b: b, source: source, event: ev, durable: d}
+		r := &run{Context: context.Background(), life: script.WithRole(b.life, "resumed after a restart"), b: b, source: source, args: [1]starlark.Value{ev}, handler: true, durable: d}
 		_, err := b.do(r, d.cb, ev)
 		d.end(r)
 		b.report(r, source+":"+d.cb.name, err, bus.Event{})

@@ -2,6 +2,9 @@ package lib
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -10,11 +13,32 @@ import (
 	"edged/starlark/value"
 )
 
-// event is a bus event as scripts see it, with its payload converted.
+// event is a bus event as scripts see it. Its payload is converted when a
+// script asks for more of it than a number or a word.
 type event struct {
 	bus.Event
+	once sync.Once // guards data
 	data starlark.Value
 	past *pastEvent // of an earlier process, see wait_for; then Event has no payload and no time
+}
+
+// payload is the payload as scripts see it; None if it is too large for them.
+func (e *event) payload() starlark.Value {
+	e.once.Do(func() {
+		var err error
+		if e.data, err = value.FromGo(e.tree()); err != nil {
+			e.data = starlark.None
+		}
+	})
+	return e.data
+}
+
+// tree is the payload as it came.
+func (e *event) tree() any {
+	if e.past != nil {
+		return e.past.Payload
+	}
+	return e.Payload()
 }
 
 var eventKind = &value.Kind[*event]{
@@ -24,7 +48,7 @@ var eventKind = &value.Kind[*event]{
 	Attrs: []value.Attr[*event]{
 		{Name: "topic", Doc: "The MQTT topic it was published on.", Type: value.String, Get: func(e *event) (any, error) { return starlark.String(e.Topic), nil }},
 		{Name: "kind", Doc: "The same as topic.", Type: value.String, Get: func(e *event) (any, error) { return starlark.String(e.Topic), nil }},
-		{Name: "payload", Doc: "What was published: a JSON value, text or bytes.", Get: func(e *event) (any, error) { return e.data, nil }},
+		{Name: "payload", Doc: "What was published: a JSON value, text or bytes.", Get: func(e *event) (any, error) { return e.payload(), nil }},
 		{Name: "time", Doc: "When it was published, UTC.", Get: func(e *event) (any, error) { return e.when(), nil }},
 		{Name: "seq", Doc: "Its number in the order of all events.", Type: value.Int, Get: func(e *event) (any, error) { return int64(e.Seq), nil }},
 		{Name: "source", Doc: "Who published it: \"script:main.star\", \"mqtt\", \"hw:imu\".", Type: value.String, Get: func(e *event) (any, error) { return starlark.String(e.Source), nil }},
@@ -44,46 +68,41 @@ var eventKind = &value.Kind[*event]{
 		},
 		Do: func(e *event, c *value.Call) (starlark.Value, error) {
 			if v, ok := e.index(c.String("key")); ok {
-				return v.(starlark.Value), nil
+				return c.Return(v)
 			}
 			return c.Value("default"), nil
 		},
 	}},
 	String: func(e *event) string { return fmt.Sprintf("event(%s, seq = %d)", e.Topic, e.Seq) },
 	Tree: func(e *event) (any, error) {
-		payload, err := value.ToGo(e.data)
-		if err != nil {
-			return nil, err
-		}
 		return map[string]any{
-			"topic": e.Topic, "payload": payload, "time": e.when().Format(time.RFC3339Nano), "seq": int64(e.Seq),
+			"topic": e.Topic, "payload": e.tree(), "time": e.when().Format(time.RFC3339Nano), "seq": int64(e.Seq),
 			"source": e.Source, "cause": int64(e.Cause), "retained": e.Retained,
 		}, nil
 	},
 	Index: (*event).index,
 	Keys: func(e *event) []string {
-		d, ok := e.data.(*starlark.Dict)
-		if !ok {
-			return nil
-		}
-		var keys []string
-		for _, k := range d.Keys() {
-			if s, ok := starlark.AsString(k); ok {
-				keys = append(keys, s)
-			}
-		}
-		return keys
+		m, _ := e.tree().(map[string]any)
+		return slices.Sorted(maps.Keys(m))
 	},
 	Key: func(e *event) string { return fmt.Sprint(e.Seq, e.Retained) },
 }
 
+// index gives a value of the payload: scalars as they are, what has parts out
+// of the converted payload.
 func (e *event) index(key string) (any, bool) {
-	d, ok := e.data.(*starlark.Dict)
+	m, _ := e.tree().(map[string]any)
+	v, ok := m[key]
+	switch v.(type) {
+	case nil, bool, int64, float64, string:
+		return v, ok
+	}
+	d, ok := e.payload().(*starlark.Dict)
 	if !ok {
 		return nil, false
 	}
-	v, found, err := d.Get(starlark.String(key))
-	return v, found && err == nil
+	x, found, err := d.Get(starlark.String(key))
+	return x, found && err == nil
 }
 
 func (e *event) when() time.Time {
@@ -93,30 +112,24 @@ func (e *event) when() time.Time {
 	return e.Time()
 }
 
-// view is what the events of one publication share: the payload, converted
-// once, and the value of the event that was seen first.
+// view is what the events of one publication share.
 type view struct {
-	data     starlark.Value
 	value    starlark.Value
 	seq      uint64
 	retained bool
 }
 
-// eventValue gives the script value of an event. The payload is converted once
-// per event, however many scripts see it.
+// eventValue gives the script value of an event. It is made once per event,
+// however many scripts see it.
 func eventValue(e bus.Event) starlark.Value {
 	v := e.View(makeView).(*view)
 	if v.seq == e.Seq && v.retained == e.Retained {
 		return v.value
 	}
-	return eventKind.Wrap(&event{Event: e, data: v.data})
+	return eventKind.Wrap(&event{Event: e}) // a kept copy: the same payload, another event
 }
 
 func makeView(e bus.Event) any {
-	e = e.Stamped() // a predicate may see it before its time is fixed
-	data, err := value.FromGo(e.Payload())
-	if err != nil {
-		data = starlark.None
-	}
-	return &view{data, eventKind.Wrap(&event{Event: e, data: data}), e.Seq, e.Retained}
+	ev := &event{Event: e.Stamped()} // a predicate may see it before its time is fixed
+	return &view{eventKind.Wrap(ev), e.Seq, e.Retained}
 }

@@ -83,14 +83,14 @@ func (b *Behaviour) may(c *value.Call, capability, what string) error {
 // which may run again.
 func effect(c *value.Call) error {
 	r := runOf(c.Context())
-	if r == nil || r.pure == "" {
+	if r == nil || r.pure == impure {
 		return nil
 	}
 	hint := "it runs while others wait: let it look and decide, and act in the handler"
-	if r.pure == "bb.transact" {
+	if r.pure == inTransact {
 		hint = "it may run again: read and write through the view that it is given"
 	}
-	return &value.Error{Msg: "neither effects nor waits inside " + r.pure, Hint: hint}
+	return &value.Error{Msg: "neither effects nor waits inside " + r.pure.String(), Hint: hint}
 }
 
 // mayChange is may for what changes something.

@@ -93,9 +93,7 @@ func (b *Behaviour) on(c *value.Call) (starlark.Value, error) {
 	case "parallel":
 		l.slots = make(chan struct{}, c.Int("max_parallel"))
 	}
-	if l.where != nil || l.mode == "single" || l.mode == "restart" {
-		l.queue.Where = l.accept
-	}
+	l.queue.Where = l.accept
 	l.open = func() (*bus.Subscription, error) { return b.host.Bus.Handle(l.filters[0], l.queue, l.handle) }
 	if err := b.attach(c, l); err != nil {
 		return nil, err
@@ -130,7 +128,7 @@ func (l *listener) close() {
 
 // accept is asked before the queue, on the publisher's goroutine.
 func (l *listener) accept(e bus.Event) bool {
-	if l.where != nil && !l.asks(e) {
+	if !l.b.mine(e.Seq) && !e.Retained || l.where != nil && !l.asks(e) {
 		return false
 	}
 	switch l.mode {
@@ -152,7 +150,7 @@ func (l *listener) accept(e bus.Event) bool {
 }
 
 func (l *listener) asks(e bus.Event) bool {
-	r := &run{Context: bus.WithCause(l.life, e), b: l.b, source: l.source, pure: "where"}
+	r := &run{Context: bus.WithCause(l.life, e), b: l.b, source: l.source, pure: inWhere}
 	v, err := l.b.ask(r, l.where, eventValue(e))
 	if err != nil {
 		if e.Topic != bus.ErrorTopic { // its failure about its own failures would go round
@@ -183,7 +181,7 @@ func (l *listener) handle(ctx context.Context, e bus.Event) error {
 
 func (l *listener) run(ctx, life context.Context, e bus.Event) error {
 	ev := eventValue(e)
-	r := &run{Context: ctx, life: life, b: l.b, source: l.source, event: ev}
+	r := &run{Context: ctx, life: life, b: l.b, source: l.source, args: [1]starlark.Value{ev}, handler: true}
 	if l.cb.context { // only who takes a ctx can wait durably
 		r.durable = newDurableRun(l.b, l.cb, ev)
 		defer r.durable.end(r)

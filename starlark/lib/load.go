@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 
@@ -54,6 +55,7 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
+	b.until.Store(math.MaxUint64)
 	b.contextValue = contextKind.Wrap
 	b.stimulus = o.stimulus
 	if b.stimulus == nil {

@@ -79,8 +79,8 @@ func (b *Behaviour) sender(c *value.Call) string {
 	if from := c.String("from_agent"); from != "" {
 		return from
 	}
-	if r := runOf(c.Context()); r != nil && r.name != "" {
-		return r.name
+	if r := runOf(c.Context()); r != nil && r.agent() != "" {
+		return r.agent()
 	}
 	return b.folder
 }
@@ -155,11 +155,11 @@ func (b *Behaviour) subscribeInbox(c *value.Call) (starlark.Value, error) {
 
 func (i *inbox) hear(ctx context.Context, m bus.Message) error {
 	b := i.b
-	if !b.runs.enter() {
+	if seq, _ := bus.CauseOf(ctx); !b.mine(seq) || !b.runs.enter() {
 		return nil
 	}
 	defer b.runs.leave()
-	r := &run{Context: ctx, life: i.life, b: b, name: i.agent, source: "agent:" + i.agent}
+	r := &run{Context: ctx, life: i.life, b: b, source: "agent:" + i.agent, more: &more{name: i.agent}}
 	_, err := b.do(r, i.cb, messageKind.Wrap(&message{m, b, i.agent}))
 	return unlessEnded(err)
 }

@@ -296,7 +296,7 @@ func (b *Behaviour) parallel(c *value.Call) (starlark.Value, error) {
 			for i, r := range results {
 				list[i] = wrapResult(r)
 			}
-			r := &run{Context: ctx, b: b, name: name, source: "agent:" + name}
+			r := &run{Context: ctx, b: b, source: "agent:" + name, more: &more{name: name}}
 			v, err := b.do(r, reduce, starlark.NewList(list))
 			if err != nil {
 				return agent.Result{}, err

@@ -223,7 +223,7 @@ func (v *volunteer) accepts(task any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r := &run{Context: v.b.life, b: v.b, source: v.source, pure: "accept"}
+	r := &run{Context: v.b.life, b: v.b, source: v.source, pure: inAccept}
 	ok, err := v.b.ask(r, v.accept, t)
 	if err != nil {
 		return false, err
@@ -240,7 +240,7 @@ func (v *volunteer) handle(ctx context.Context, q *blackboard.Request) (any, err
 		return nil, blackboard.ErrPass
 	}
 	defer b.runs.leave()
-	r := &run{Context: script.WithRole(ctx, "volunteer for "+v.key), b: b, source: v.source, task: q.Task}
+	r := &run{Context: script.WithRole(ctx, "volunteer for "+v.key), b: b, source: v.source, more: &more{task: q.Task}}
 	got, err := b.do(r, v.cb, requestKind.Wrap(&request{q, b}))
 	if err != nil {
 		return nil, err

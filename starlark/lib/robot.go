@@ -103,8 +103,8 @@ func (b *Behaviour) note(c *value.Call, level slog.Level) (starlark.Value, error
 	}
 	at := where(c)
 	attrs := []any{"at", fmt.Sprintf("%s:%d", at.File, at.Line)}
-	if r := runOf(c.Context()); r != nil && r.name != "" {
-		attrs = append(attrs, "agent", r.name)
+	if r := runOf(c.Context()); r != nil && r.agent() != "" {
+		attrs = append(attrs, "agent", r.agent())
 	}
 	for _, kv := range c.Named() {
 		v, err := plain(kv[1])

@@ -21,22 +21,59 @@ var (
 
 // run is one run of script code: a handler, a timer, an agent, a volunteer, a
 // test. It is the context of everything the code does, so a builtin finds the
-// run it is called in by its context.
+// run it is called in by its context. Every event makes one: it is kept small.
 type run struct {
 	context.Context                 // names the cause
 	life            context.Context // ends the run; nil if Context does
 	b               *Behaviour
-	name            string         // of the agent or the handler
-	source          string         // who publishes, "script:main.star", "agent:scout"
-	event           starlark.Value // what is handled, nil if nothing
-	task            any            // a JSON tree
-	trusted         bool           // a test or the operator's own line: everything is granted
-	main            bool           // the test itself, who alone may wait until all is settled
-	pure            string         // what forbids effects now, "bb.transact"; of the run's goroutine
-	durable         *durableRun
+	source          string // who publishes, "script:main.star", "agent:scout"
+	*more
+	durable *durableRun
+	args    [1]starlark.Value // room for the arguments of most calls; of a handler, the event
 
-	state *starlark.Dict    // ctx.state, made when asked for; of the run's goroutine
-	args  [1]starlark.Value // room for the arguments of most calls
+	handler bool // args holds the event
+	trusted bool // the operator's own line: everything is granted
+	main    bool // the test itself, who alone may wait until all is settled
+	pure    pure // what forbids effects now; of the run's goroutine
+}
+
+// more is what few runs have.
+type more struct {
+	name  string         // of the agent
+	task  any            // a JSON tree
+	state *starlark.Dict // ctx.state; of the run's goroutine
+}
+
+// extra gives the run's more, which it makes when asked for.
+func (r *run) extra() *more {
+	if r.more == nil {
+		r.more = new(more)
+	}
+	return r.more
+}
+
+// agent is the name of the agent that runs, or empty.
+func (r *run) agent() string {
+	if r.more == nil {
+		return ""
+	}
+	return r.more.name
+}
+
+// pure says where code must look and decide, and do nothing.
+type pure uint8
+
+const (
+	impure pure = iota
+	inWhere
+	inTrigger
+	inKey
+	inAccept
+	inTransact
+)
+
+func (p pure) String() string {
+	return [...]string{"", "where", "a trigger", "key", "accept", "bb.transact"}[p]
 }
 
 type runKey struct{}

@@ -107,7 +107,7 @@ func (b *Behaviour) inner(c *value.Call, arg string) (background.Trigger, error)
 func (b *Behaviour) when(cb *callback) background.Trigger {
 	source := b.scriptSource(cb.at.File)
 	return background.When(func(ctx context.Context, e bus.Event) (any, bool, error) {
-		r := &run{Context: ctx, b: b, source: source, pure: "a trigger"}
+		r := &run{Context: ctx, b: b, source: source, pure: inTrigger}
 		v, err := b.ask(r, cb, eventValue(e))
 		switch {
 		case err != nil:
@@ -129,7 +129,7 @@ func (b *Behaviour) keyOf(c *value.Call) (background.KeyFunc, error) {
 		return nil, err
 	}
 	return func(e bus.Event) (string, error) {
-		r := &run{Context: b.life, b: b, pure: "key"}
+		r := &run{Context: b.life, b: b, pure: inKey}
 		v, err := b.ask(r, cb, eventValue(e))
 		if err != nil {
 			return "", err

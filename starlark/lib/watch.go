@@ -7,6 +7,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/blackboard"
+	"edged/bus"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -84,7 +85,12 @@ func (w *watcher) close() {
 
 func (w *watcher) hear(ctx context.Context, ch blackboard.Change) error {
 	b := w.b
-	if !b.runs.enter() {
+	seq, _ := bus.CauseOf(ctx)
+	mine := b.mine(seq)
+	if w.opt.Sync { // then ctx is the setter's
+		mine = b.live.Load()
+	}
+	if !mine || !b.runs.enter() {
 		return nil
 	}
 	defer b.runs.leave()
