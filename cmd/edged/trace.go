@@ -27,10 +27,11 @@ import (
 
 // traceFlags are what trace shows.
 type traceFlags struct {
-	dir, from, save string
-	last            time.Duration
-	count           int
-	all, follow     bool
+	dir, from   string
+	save, test  string // files to write
+	last        time.Duration
+	count       int
+	all, follow bool
 }
 
 func (c *cli) traceVerb() *cobra.Command {
@@ -48,20 +49,24 @@ func (c *cli) traceVerb() *cobra.Command {
 			return err
 		}
 		lines = since(lines, o.last)
-		if o.save != "" {
+		switch {
+		case o.save != "":
 			return c.saveTrace(lines, o.save)
+		case o.test != "":
+			return c.saveTest(trace.Build(lines), lines, o.test)
 		}
 		return c.showTrace(trace.Build(lines), about, o)
 	})
 	cmd.Long = "Tells what happened in the last minutes, each event indented under the one that brought it about.\n" +
 		"With a topic filter: every event that matches, with its causes in a sentence. With the number of an event: all that belongs to it.\n" +
 		"Readings of sensors and starts of services that brought nothing about are left out, but for --all."
-	cmd.Example = "edged trace\nedged trace 'hw/+/set'\nedged trace --last 60s --save crash.jsonl\nedged trace --from crash.jsonl"
+	cmd.Example = "edged trace\nedged trace 'hw/+/set'\nedged trace --last 60s --save crash.jsonl\nedged trace --from crash.jsonl\nedged trace --last 60s --save-test guard/field_test.star"
 	cmd.Flags().DurationVar(&o.last, "last", 0, "only what happened so long before the end of the record")
 	cmd.Flags().IntVarP(&o.count, "count", "n", 20, "the last so many; 0 is all")
 	cmd.Flags().BoolVar(&o.all, "all", false, "leave nothing out")
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what happens now")
 	cmd.Flags().StringVar(&o.save, "save", "", "write the record to this file, one JSON line an event")
+	cmd.Flags().StringVar(&o.test, "save-test", "", "write a test to this file: what came in, and what the scripts published then")
 	cmd.Flags().StringVar(&o.from, "from", "", "read the record from such a file")
 	cmd.Flags().StringVar(&o.dir, "dir", "", "folder of the robot; the one here, or else the one running")
 	return cmd
@@ -136,6 +141,101 @@ func (c *cli) saveTrace(lines []trace.Line, file string) (err error) {
 	return c.print(map[string]any{"file": file, "events": len(lines)}, func(w io.Writer) {
 		fmt.Fprintf(w, "saved %s in %s\n", count(len(lines), "event"), file)
 	})
+}
+
+// saveTest writes a test that does again what came in and expects what the
+// scripts and agents published. What the blackboard held before is not in it.
+func (c *cli) saveTest(t *trace.Tree, lines []trace.Line, file string) error {
+	if !strings.HasSuffix(file, "_test.star") {
+		return usagef("trace: %s: the name of a test ends in _test.star", file)
+	}
+	var b strings.Builder
+	b.WriteString("\"\"\"Saved from a record: what came in, and what was published then.\"\"\"\n\ndef test_saved():\n")
+	var last time.Time
+	did, expected := 0, 0
+	for _, l := range lines {
+		gap := time.Duration(0)
+		if !last.IsZero() {
+			gap = l.Time.Sub(last).Round(time.Millisecond)
+		}
+		switch step := stimulus(t.Event(l.Seq)); {
+		case step != "":
+			if gap > 0 {
+				fmt.Fprintf(&b, "    clock.advance(%q)\n", gap)
+			}
+			fmt.Fprintf(&b, "    %s\n", step)
+			did++
+		case did > 0 && said(l):
+			fmt.Fprintf(&b, "    expect_event(%q, within = %q)\n", l.Topic, gap+time.Second)
+			expected++
+		default:
+			continue
+		}
+		last = l.Time
+	}
+	if did == 0 {
+		return errors.New("trace: nothing came in from outside, so there is nothing to test")
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	_, err = f.WriteString(b.String())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	return c.print(map[string]any{"file": file, "steps": did, "expected": expected}, func(w io.Writer) {
+		fmt.Fprintf(w, "saved %s and %s in %s\n", count(did, "step"), count(expected, "expected event"), file)
+	})
+}
+
+// said reports whether scripts or agents published an event as their own.
+func said(l trace.Line) bool {
+	return (strings.HasPrefix(l.Source, "script:") || strings.HasPrefix(l.Source, "agent:")) && !ours(l.Topic)
+}
+
+// ours reports whether a topic is one that only the runtime publishes.
+func ours(topic string) bool {
+	first, _, _ := strings.Cut(topic, "/")
+	switch first {
+	case "edged", "board", "request", "message":
+		return true
+	}
+	return false
+}
+
+// stimulus is the line of a test that brings an event about again, empty for
+// what didn't come from outside.
+func stimulus(n *trace.Node) string {
+	kind, _, _ := strings.Cut(n.Source, ":")
+	switch {
+	case n.Cause != 0, kind == "script", kind == "agent", kind == "background", kind == "hw" && len(n.Then) == 0:
+		return ""
+	case strings.HasPrefix(n.Topic, "board/") && n.Source == "cli":
+		var change struct{ New json.RawMessage }
+		if json.Unmarshal(n.Payload, &change) != nil {
+			return ""
+		}
+		return fmt.Sprintf("bb.set(%q, %s)", strings.TrimPrefix(n.Topic, "board/"), literal(change.New))
+	case ours(n.Topic):
+		return ""
+	case n.Cut > 0:
+		return fmt.Sprintf("publish(%q)  # its payload of %d bytes is not in the record", n.Topic, n.Cut)
+	}
+	return fmt.Sprintf("publish(%q, %s)", n.Topic, literal(n.Payload))
+}
+
+// literal is JSON as scripts write it.
+func literal(b json.RawMessage) string {
+	v, err := bus.DecodeJSON(b)
+	if err != nil {
+		return "None"
+	}
+	s, err := value.FromGo(v)
+	if err != nil {
+		return "None"
+	}
+	return s.String()
 }
 
 // told is an event in --json output.
