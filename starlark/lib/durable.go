@@ -69,6 +69,7 @@ type waitRecord struct {
 type durableRun struct {
 	b       *Behaviour
 	cb      *callback
+	ev      starlark.Value // what is handled
 	id      string
 	resumed bool
 	rec     runRecord
@@ -84,7 +85,7 @@ type durableRun struct {
 }
 
 func newDurableRun(b *Behaviour, cb *callback, ev starlark.Value) *durableRun {
-	return &durableRun{b: b, cb: cb, rec: runRecord{Event: pastOf(ev)}}
+	return &durableRun{b: b, cb: cb, ev: ev}
 }
 
 // room is where a folder's runs and timers are kept.
@@ -103,7 +104,7 @@ func (r *run) wait(c *value.Call, filter string, timeout time.Duration, accept f
 		if !ok {
 			return nil, &value.Error{Arg: "durable", Msg: fmt.Sprintf("%s can't be called again after a restart: want a handler that is a global function", d.cb.name)}
 		}
-		d.rec.Module, d.rec.Fn = module, fn
+		d.rec.Module, d.rec.Fn, d.rec.Event = module, fn, pastOf(d.ev)
 	}
 	at := d.next
 	d.next++
