@@ -143,19 +143,17 @@ bb = ["part/*"]
 
 // size builds for the board and weighs.
 func size(b *bench) error {
-	out := filepath.Join(b.bin, "edged-arm64")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./cmd/edged")
+	cmd := exec.Command("make", "-s", "dist", "OUT="+b.bin)
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=arm64")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v\n%s", err, text)
 	}
-	st, err := os.Stat(out)
+	st, err := os.Stat(filepath.Join(b.bin, "edged-linux-arm64"))
 	if err != nil {
 		return err
 	}
-	mb := float64(st.Size()) / 1e6
-	b.add(row{group: "size", what: "binary, linux arm64, stripped", value: fmt.Sprintf("%.1f MB", mb), goal: "≤ 12 MB", ok: mb <= 12})
+	mib := float64(st.Size()) / (1 << 20)
+	b.add(row{group: "size", what: "binary, linux arm64, as `make dist` ships it", value: fmt.Sprintf("%.1f MiB (%.1f MB)", mib, float64(st.Size())/1e6), goal: "≤ 12 MiB", ok: mib <= 12})
 	return nil
 }
 
