@@ -28,7 +28,9 @@ type Behaviour struct {
 	stimulus     func() // told in tests that the world was changed
 	log          *slog.Logger
 	engine       *script.Engine
-	program      *script.Program
+	program      *script.Program       // nil if it is isolated
+	remote       *script.RemoteProgram // then this is not
+	child        *host
 	predeclared  starlark.StringDict
 	contextValue func(*run) starlark.Value
 	root         *background.Supervisor
@@ -163,7 +165,7 @@ func (b *Behaviour) begin(ctx context.Context) error {
 	b.base = ctx
 	b.life, b.kill = context.WithCancelCause(ctx)
 	b.live.Store(true)
-	b.program.Start()
+	b.startProgram()
 	b.mu.Lock()
 	b.started = true
 	failed, units, pools := b.failed, b.units, b.pools
@@ -272,6 +274,7 @@ func (b *Behaviour) stopBackground(ctx context.Context) error {
 
 // finish waits for what is running.
 func (b *Behaviour) finish(ctx context.Context) error {
+	defer b.child.stop()
 	idle := b.runs.close()
 	errs := []error{b.stopBackground(ctx)}
 	select {
@@ -325,8 +328,5 @@ func Swap(ctx context.Context, old, next *Behaviour) error {
 // Folder is the behaviour's name.
 func (b *Behaviour) Folder() string { return b.folder }
 
-// Hash is that of all files that were loaded: the same text, the same hash.
-func (b *Behaviour) Hash() string { return b.program.Hash }
-
-// Program is what was loaded, for linters and coverage.
+// Program is what was loaded, for linters and coverage; nil if it is isolated.
 func (b *Behaviour) Program() *script.Program { return b.program }

@@ -50,6 +50,13 @@ func newCallback(c *value.Call, arg string, offered ...string) (*callback, error
 func makeCallback(fn starlark.Callable, offered ...string) (cb *callback, missing string) {
 	cb = &callback{fn: fn, name: fn.Name()}
 	f, ok := fn.(*starlark.Function)
+	if r, remote := fn.(*script.RemoteFunc); remote {
+		cb.at = r.Where()
+		for i := range offered {
+			cb.place = append(cb.place, i)
+		}
+		return cb, ""
+	}
 	if !ok {
 		if len(offered) > 0 {
 			cb.place = []int{0}

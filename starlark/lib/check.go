@@ -33,8 +33,10 @@ func (p Problem) String() string {
 // [script.Lint] included.
 func (b *Behaviour) Check() []Problem {
 	var list []Problem
-	for _, e := range b.program.Lint(b.predeclared) {
-		list = append(list, Problem{e.Position, e.Rule, e.Msg, e.Hint})
+	if b.program != nil {
+		for _, e := range b.program.Lint(b.predeclared) {
+			list = append(list, Problem{e.Position, e.Rule, e.Msg, e.Hint})
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +53,7 @@ func (b *Behaviour) Check() []Problem {
 	}
 	for name, n := range b.agents {
 		if n > 1 {
-			list = append(list, Problem{script.Position{File: b.program.Main().File}, "agent-name", fmt.Sprintf("%d agents are called %q", n, name), "their events can't be told apart"})
+			list = append(list, Problem{script.Position{File: b.files()[len(b.files())-1]}, "agent-name", fmt.Sprintf("%d agents are called %q", n, name), "their events can't be told apart"})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Problem) int {
@@ -86,10 +88,7 @@ type HandlerSummary struct {
 
 // Summary tells what the behaviour consists of. It may be called at any time.
 func (b *Behaviour) Summary() Summary {
-	s := Summary{Folder: b.folder, Hash: b.Hash(), Running: b.runs.len()}
-	for _, m := range b.program.Modules {
-		s.Files = append(s.Files, m.File)
-	}
+	s := Summary{Folder: b.folder, Hash: b.Hash(), Files: b.files(), Running: b.runs.len()}
 	b.mu.Lock()
 	s.Waiting = len(b.durables)
 	s.Agents = slices.Sorted(maps.Keys(b.agents))

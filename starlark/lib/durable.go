@@ -311,26 +311,6 @@ func (b *Behaviour) drop(kind, id string, why error) {
 	}
 }
 
-// global finds a function among the globals of the loaded files.
-func (b *Behaviour) global(fn starlark.Callable) (module, name string, ok bool) {
-	for _, m := range b.program.Modules {
-		if v, found := m.Globals[fn.Name()]; found && v == starlark.Value(fn) {
-			return m.Path, fn.Name(), true
-		}
-	}
-	return "", "", false
-}
-
-// lookup is the way back.
-func (b *Behaviour) lookup(module, name string) starlark.Callable {
-	m := b.program.Module(module)
-	if m == nil {
-		return nil
-	}
-	fn, _ := m.Globals[name].(starlark.Callable)
-	return fn
-}
-
 // timerRecord is a durable timer as it is kept.
 type timerRecord struct {
 	Module   string    `json:"module"`

@@ -21,7 +21,8 @@ type Session struct {
 	globals starlark.StringDict
 }
 
-// NewSession opens a session that sees the names of main.star, read only.
+// NewSession opens a session that sees the names of main.star, read only,
+// unless that is isolated.
 func (b *Behaviour) NewSession() *Session {
 	return &Session{b: b, globals: make(starlark.StringDict)}
 }
@@ -51,7 +52,11 @@ func (s *Session) Names() starlark.StringDict {
 
 func (s *Session) names() starlark.StringDict {
 	all := script.Universe()
-	for _, d := range []starlark.StringDict{s.b.predeclared, s.b.program.Main().Globals, s.globals} {
+	var globals starlark.StringDict
+	if s.b.program != nil {
+		globals = s.b.program.Main().Globals
+	}
+	for _, d := range []starlark.StringDict{s.b.predeclared, globals, s.globals} {
 		for k, v := range d {
 			all[k] = v
 		}

@@ -27,6 +27,10 @@ type Options struct {
 	Entry  []string      // the files to run; main.star
 	Cover  *script.Cover // counts the lines that run, if not nil
 
+	// Isolated, if not nil, runs the folder in a child process. Whoever loads
+	// it stops it, also if it was never started.
+	Isolated *Isolation
+
 	// Extra are further names, those of tests say.
 	Extra    starlark.StringDict
 	testing  bool   // what test files do is granted
@@ -68,14 +72,17 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	for k, v := range o.Extra {
 		b.predeclared[k] = v
 	}
-	p, err := b.engine.Load(ctx, script.Source{
-		Name: b.folder, FS: folder, Library: h.Library, Entry: o.Entry, Predeclared: b.predeclared, Cover: o.Cover,
-	})
+	src := script.Source{Name: b.folder, FS: folder, Library: h.Library, Entry: o.Entry, Predeclared: b.predeclared, Cover: o.Cover}
+	var err error
+	if o.Isolated != nil {
+		err = b.loadIsolated(ctx, src, *o.Isolated)
+	} else {
+		b.program, err = b.engine.Load(ctx, src)
+	}
 	if err != nil {
 		b.kill(errStopped)
 		return nil, err
 	}
-	b.program = p
 	return b, nil
 }
 

@@ -1,0 +1,123 @@
+package lib_test
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"edged/bus"
+	"edged/starlark/lib"
+)
+
+// host builds the child of isolated scripts: without the race detector, which
+// asks for more memory than the child may have.
+func host(t *testing.T) func() *exec.Cmd {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "host")
+	out, err := exec.Command("go", "build", "-race=false", "-o", bin, "../script/testdata/host").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return func() *exec.Cmd { return exec.Command(bin) }
+}
+
+// TestIsolated runs a folder in a child process: handlers, board, agents and
+// timers work, a memory bomb ends the child and nothing else, and the folder
+// can be loaded again and take over.
+func TestIsolated(t *testing.T) {
+	r := newRig(t)
+	defer r.close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sub, err := r.bus.Subscribe("out/#", bus.Queue{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	next := func(want string) {
+		t.Helper()
+		e, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatalf("%s: %v; %s", want, err, r.errors())
+		}
+		if got := e.Topic + " " + string(e.Bytes()); got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	}
+	const main = `
+def on_in(ev):
+    bus.publish("out/in", {"n": ev["n"], "sum": bb.incr("sum", ev["n"])})
+
+def bomb(ev):
+    s = "x" * 1000
+    while True:
+        s += s
+
+on("in", on_in, where = lambda ev: ev["n"] > 0)
+on("bomb", bomb)
+bb.watch("sum", lambda key, old, new: bus.publish("out/sum", [old, new]))
+BackgroundAgent(agent = Agent("bg", fn = lambda task: bus.publish("out/bg", task)), subscribe_to = "wake", trigger = lambda ev: ev["say"])
+`
+	gone := make(chan error, 1)
+	iso := &lib.Isolation{Command: host(t), Ended: func(err error) { gone <- err }}
+	load := func(main string) (*lib.Behaviour, error) {
+		return lib.Load(ctx, r.host, source(main), lib.Options{Grants: lib.Grants{All: true}, Isolated: iso})
+	}
+	if _, err := load("on('x')"); err == nil || !strings.Contains(shown(err), "handler") {
+		t.Fatalf("got %v, want the error of the load", shown(err))
+	}
+	b, err := load(main)
+	if err != nil {
+		t.Fatal(shown(err))
+	}
+	if err := b.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.publish("in", map[string]any{"n": -1})
+	r.publish("in", map[string]any{"n": 2})
+	seen := map[string]bool{}
+	for range 2 { // the handler's event and the watcher's, in whatever order
+		e, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatal(err, r.errors())
+		}
+		seen[e.Topic+" "+string(e.Bytes())] = true
+	}
+	if !seen[`out/in {"n":2,"sum":2}`] || !seen[`out/sum [null,2]`] {
+		t.Errorf("got %v", seen)
+	}
+	r.publish("wake", map[string]any{"say": "hello"})
+	next(`out/bg hello`)
+	if s := b.Summary(); len(s.Handlers) != 3 || len(s.Files) != 1 {
+		t.Errorf("%+v", s)
+	}
+	r.publish("bomb", nil)
+	select {
+	case err := <-gone:
+		if err == nil {
+			t.Error("the child ended without an error")
+		}
+	case <-ctx.Done():
+		t.Fatal("the bomb did not end the child")
+	}
+	again, err := load(main)
+	if err != nil {
+		t.Fatal(shown(err))
+	}
+	if err := lib.Swap(ctx, b, again); err != nil {
+		t.Error(err)
+	}
+	r.publish("wake", map[string]any{"say": "again"})
+	next(`out/bg again`)
+	if err := again.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-gone:
+		t.Errorf("a stop was told as an end: %v", err)
+	default:
+	}
+}
