@@ -39,7 +39,7 @@ func (b *Board) openFile() error {
 		o, err = s.open(b.loader(), false)
 	}
 	if errors.Is(err, ErrCorrupt) || unreadable(err) {
-		o, err = b.quarantine(err)
+		o, err = b.quarantine(b.loader(), o, err)
 	}
 	var trouble *StoreError
 	switch {
@@ -184,34 +184,57 @@ func (b *Board) resume(e *entry) {
 }
 
 // quarantine moves a damaged file aside and opens the newest good snapshot in
-// its place, or a new file.
-func (b *Board) quarantine(cause error) (opened, error) {
+// its place, or a new file if there is none.
+func (b *Board) quarantine(v visitor, found opened, cause error) (opened, error) {
 	s := b.store
-	aside, err := moveAside(s.path, "corrupt")
+	aside, err := s.setAside(found)
 	if err != nil {
 		return opened{}, s.classify(err)
 	}
-	from := ""
-	for _, snap := range snapshots(s.path) {
-		if checkFile(snap) != nil {
-			continue
-		}
-		if err := copyFile(snap, s.path); err == nil {
-			from = snap
-			break
-		}
+	from, err := s.takeNewest()
+	if err != nil {
+		return opened{}, s.classify(err)
 	}
 	b.opt.Log.Error("blackboard file damaged", "path", s.path, "moved_to", aside, "snapshot", from, "err", cause)
-	o, err := s.open(b.loader(), false)
+	o, err := s.open(v, from == "")
 	if from != "" && errors.Is(err, ErrCorrupt) { // the disk damages what is written to it
-		if _, err := moveAside(s.path, "corrupt"); err != nil {
+		if _, err := s.setAside(o); err != nil {
 			return o, s.classify(err)
 		}
-		o, err = s.open(b.loader(), false)
+		o, err = s.open(v, true)
 	}
 	b.count.corrupt.Add(1)
 	b.tell("corrupt", map[string]any{"path": s.path, "moved_to": aside, "snapshot": from, "error": cause.Error()})
 	return o, err
+}
+
+// setAside moves a damaged file out of the way; one that opening itself has
+// made is no evidence of anything and goes.
+func (s *store) setAside(o opened) (to string, err error) {
+	if fi, err := os.Lstat(s.path); o.made && err == nil && fi.Size() == 0 {
+		return "", os.Remove(s.path)
+	}
+	to, err = moveAside(s.path, "corrupt")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return to, err
+}
+
+// takeNewest puts the newest good snapshot in the file's place and gives its
+// name, "" if none is good. On a full disk the snapshot itself is moved there.
+func (s *store) takeNewest() (string, error) {
+	for _, snap := range snapshots(s.path) {
+		if checkFile(snap) != nil {
+			continue
+		}
+		err := copyFile(snap, s.path)
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			err = os.Rename(snap, s.path)
+		}
+		return snap, err
+	}
+	return "", nil
 }
 
 // moveAside renames a file to path.why-<time>; nothing is ever deleted.

@@ -181,6 +181,12 @@ func checkFile(path string) error {
 	return err
 }
 
+// holds reports whether there is a file with something in it.
+func holds(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.Size() > 0
+}
+
 // Backup writes everything, as of now, to a file of its own (0600) that
 // [Restore] and [Open] take. It replaces an earlier one as a whole.
 func (b *Board) Backup(ctx context.Context, path string) error {

@@ -36,7 +36,8 @@ type put struct {
 // opened says what opening found out.
 type opened struct {
 	torn  bool // one of the two meta pages was damaged
-	fresh bool // there was no file
+	fresh bool // there was no file, or nothing in it
+	made  bool // there was no file
 	txid  uint64
 }
 
@@ -52,9 +53,10 @@ type visitor struct {
 	visit func(bucket string, key, value []byte) error
 }
 
-// open reads and checks the whole file and makes it ready for commits. heal
-// says that the last commit ended in an I/O error.
-func (s *store) open(v visitor, heal bool) (o opened, err error) {
+// open reads and checks the whole file and makes it ready for commits. An
+// empty file is damage if there are snapshots of it, unless begin says that
+// none of them is any good.
+func (s *store) open(v visitor, begin bool) (o opened, err error) {
 	type result struct {
 		db   *bbolt.DB
 		file *os.File
@@ -66,7 +68,7 @@ func (s *store) open(v visitor, heal bool) (o opened, err error) {
 			Timeout: s.opt.LockTimeout, PageSize: pageSize, FreelistType: bbolt.FreelistMapType,
 			MaxSize: int(s.opt.MaxSize),
 			OpenFile: func(name string, flag int, perm fs.FileMode) (*os.File, error) {
-				f, err := s.openChecked(name, flag, perm, v, heal, &r.o)
+				f, err := s.openChecked(name, flag, perm, v, begin, &r.o)
 				r.file = f
 				return f, err
 			},
@@ -74,16 +76,17 @@ func (s *store) open(v visitor, heal bool) (o opened, err error) {
 		if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 			return r, err
 		}
+		_, err := os.Lstat(s.path)
+		r.o.made = errors.Is(err, fs.ErrNotExist)
 		db, err := bbolt.Open(s.path, 0o600, options)
 		if err != nil {
 			return r, err
 		}
 		r.db = db
-		if r.o.fresh {
-			dir := filepath.Dir(s.path)
-			_ = syncDir(filepath.Dir(dir)) // for a folder just made; not every parent may be read
-			err = syncDir(dir)
-		} else {
+		// Whoever made the file may have failed before its name was on disk.
+		dir := filepath.Dir(s.path)
+		_ = syncDir(filepath.Dir(dir)) // for a folder just made; not every parent may be read
+		if err = syncDir(dir); err == nil && !r.o.fresh {
 			err = check(db)
 		}
 		if err != nil {
@@ -112,7 +115,7 @@ func (s *store) limit() time.Duration {
 }
 
 // openChecked opens and locks the file for bbolt and walks it first.
-func (s *store) openChecked(name string, flag int, perm fs.FileMode, v visitor, heal bool, o *opened) (_ *os.File, err error) {
+func (s *store) openChecked(name string, flag int, perm fs.FileMode, v visitor, begin bool, o *opened) (_ *os.File, err error) {
 	f, err := s.opt.OpenFile(name, flag, perm)
 	if err != nil {
 		return nil, err
@@ -131,7 +134,7 @@ func (s *store) openChecked(name string, flag int, perm fs.FileMode, v visitor, 
 	}
 	v.begin()
 	if fi.Size() == 0 {
-		if slices.ContainsFunc(snapshots(name), func(s string) bool { return snapshotTx(s) != 0 }) {
+		if !begin && slices.ContainsFunc(snapshots(name), holds) {
 			return nil, fmt.Errorf("%w: it is empty, but there are snapshots of it", ErrCorrupt)
 		}
 		o.fresh = true
@@ -142,19 +145,18 @@ func (s *store) openChecked(name string, flag int, perm fs.FileMode, v visitor, 
 	if err != nil {
 		return nil, damage(err)
 	}
-	if heal {
-		if err := healMeta(f, m); err != nil {
-			return nil, err
-		}
+	if err := healMeta(f, m); err != nil {
+		return nil, err
 	}
 	// What a killed process wrote and never synced must not reach the disk
 	// after pages that this process is going to write.
 	return f, f.Sync()
 }
 
-// healMeta writes the newest meta page once more. After a failed sync the
-// kernel may hold it as clean though it never reached the disk, and the next
-// commit would reuse pages that the older one on disk still needs.
+// healMeta writes the newest meta page once more. After a failed sync, of this
+// process or of one before it, the kernel may hold the page as clean though it
+// never reached the disk, and the next commit would reuse pages that the older
+// one on disk still needs.
 func healMeta(f *os.File, m meta) error {
 	buf := make([]byte, m.pageSize)
 	if _, err := f.ReadAt(buf, m.page*m.pageSize); err != nil {

@@ -20,7 +20,7 @@ func (b *Board) writeOut(t *batch) error {
 		if trouble != nil && time.Since(b.commits.tried) < firstPause/2 {
 			return trouble
 		}
-		if err := b.reopen(puts, false); err != nil {
+		if err := b.reopen(puts); err != nil {
 			b.commits.tried = time.Now()
 			return b.setTrouble(err)
 		}
@@ -47,7 +47,7 @@ func (b *Board) writeOut(t *batch) error {
 	b.count.failed.Add(1)
 	b.opt.Log.Error("blackboard commit failed", "path", s.path, "err", err)
 	_ = s.close()
-	if err2 := b.reopen(puts, true); err2 != nil {
+	if err2 := b.reopen(puts); err2 != nil {
 		b.commits.tried = time.Now()
 		err2.Err = errors.Join(err, err2.Err)
 		return b.setTrouble(err2)
@@ -65,7 +65,7 @@ func (b *Board) committed(bytes int64, records int) {
 
 // reopen opens the file again and commits puts. If it is not the file as the
 // last commit left it, everything in memory is written to it.
-func (b *Board) reopen(puts []put, heal bool) *StoreError {
+func (b *Board) reopen(puts []put) *StoreError {
 	s := b.store
 	last := s.txid
 	v := visitor{begin: func() {}, visit: func(string, []byte, []byte) error { return nil }}
@@ -74,13 +74,17 @@ func (b *Board) reopen(puts []put, heal bool) *StoreError {
 		late = &Board{opt: b.opt, store: s}
 		v = late.loader()
 	}
-	o, err := s.open(v, heal || b.commits.unread)
-	if errors.Is(err, ErrCorrupt) {
+	o, err := s.open(v, false)
+	switch {
+	case !errors.Is(err, ErrCorrupt):
+	case late != nil: // memory knows nothing of what the file held
+		o, err = b.quarantine(v, o, err)
+	default:
 		var aside string
-		if aside, err = moveAside(s.path, "corrupt"); err == nil {
+		if aside, err = s.setAside(o); err == nil {
 			b.count.corrupt.Add(1)
 			b.tell("corrupt", map[string]any{"path": s.path, "moved_to": aside, "error": "damaged while in use; written anew from memory"})
-			o, err = s.open(v, false)
+			o, err = s.open(v, true)
 		}
 	}
 	if err != nil {
