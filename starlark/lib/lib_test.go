@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"edged/blackboard"
 	"edged/bus"
 	"edged/starlark/lib"
@@ -184,3 +186,5 @@ func (r *rig) errors() string {
 	}
 	return strings.Join(list, "\n")
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
