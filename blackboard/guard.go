@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -93,6 +94,8 @@ type faultError struct{ value any }
 func (e *faultError) Error() string { return fmt.Sprint(e.value) }
 func (e *faultError) Unwrap() error { return ErrCorrupt }
 
+const freeSpace = "free some space; it goes on by itself"
+
 // classify says what kind of trouble an error is and what to do about it.
 func (s *store) classify(err error) *StoreError {
 	var known *StoreError
@@ -102,13 +105,17 @@ func (s *store) classify(err error) *StoreError {
 	e := &StoreError{Path: s.path, Err: err}
 	var p *fs.PathError
 	inWrite := errors.As(err, &p) && p.Op == "write"
+	noGrowth := strings.Contains(err.Error(), "file resize error") && // bbolt keeps but the text
+		(strings.Contains(err.Error(), syscall.ENOSPC.Error()) || strings.Contains(err.Error(), syscall.EDQUOT.Error()))
 	switch {
 	case errors.Is(err, ErrLocked), errors.Is(err, berrors.ErrTimeout):
 		e.Kind, e.Remedy = ErrLocked, "stop the other edged that uses it, or give this one another file"
 	case errors.Is(err, berrors.ErrMaxSizeReached):
 		e.Kind, e.Remedy = ErrFull, "delete keys or raise the size limit"
+	case noGrowth:
+		e.Kind, e.Remedy = ErrFull, freeSpace
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		e.Kind, e.Remedy = ErrFull, "free some space; it goes on by itself"
+		e.Kind, e.Remedy = ErrFull, freeSpace
 		if !inWrite && s.db != nil { // a failed sync, not a refused write
 			e.Kind = ErrReadOnly
 		}

@@ -59,10 +59,14 @@ func parseMeta(b []byte) (meta, error) {
 		pages: binary.LittleEndian.Uint64(m[40:]), txid: binary.LittleEndian.Uint64(m[48:]),
 	}
 	if s := out.pageSize; s < 1024 || s > 64<<10 || s&(s-1) != 0 {
-		return meta{}, fmt.Errorf("page size %d", s)
+		return meta{}, fmt.Errorf("%w: page size %d", errLies, s)
 	}
 	return out, nil
 }
+
+// errLies is of a meta page with a right checksum and a wrong page size. bbolt
+// looks at the checksum only and would believe it.
+var errLies = errors.New("meta page is wrong")
 
 // readMeta finds the meta page that counts. torn says that the other one is
 // damaged, as after a power cut in the middle of a commit.
@@ -75,7 +79,7 @@ func readMeta(f io.ReaderAt, size int64) (m meta, torn bool, err error) {
 		m, err := parseMeta(buf)
 		m.page = page
 		if err == nil && m.pageSize != pageSize && page == 1 {
-			err = fmt.Errorf("meta page 1: page size %d", m.pageSize)
+			err = fmt.Errorf("%w: page size %d", errLies, m.pageSize)
 		}
 		return m, err
 	}
@@ -94,6 +98,8 @@ func readMeta(f io.ReaderAt, size int64) (m meta, torn bool, err error) {
 	switch {
 	case err0 != nil && err1 != nil:
 		return meta{}, true, err0
+	case errors.Is(err0, errLies), errors.Is(err1, errLies):
+		return meta{}, true, errors.Join(err0, err1)
 	case err0 != nil:
 		m = m1
 	case err1 != nil || m0.txid >= m1.txid:
