@@ -69,6 +69,9 @@ func owned(dir string) error {
 	if sys, ok := st.Sys().(*syscall.Stat_t); !st.IsDir() || ok && int(sys.Uid) != os.Getuid() {
 		return fmt.Errorf("control: announce: %s belongs to somebody else", dir)
 	}
+	if st.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("control: announce: others may write to %s: chmod 700 it", dir)
+	}
 	return nil
 }
 
