@@ -153,7 +153,9 @@ func (b *Bus) Stage(ctx context.Context, source, topic string, v any) (e Event, 
 		return e, err
 	}
 	if s := b.state.Load(); s&flags == 0 && b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
-		return e, b.hold(&e)
+		e.Seq = (s + oneSeq) / oneSeq
+		err = b.hold(&e)
+		return e, err
 	}
 	if err = ValidTopic(topic); err != nil {
 		return e, fmt.Errorf("bus: stage: %w", err)
@@ -167,7 +169,6 @@ func (b *Bus) Stage(ctx context.Context, source, topic string, v any) (e Event, 
 
 // hold keeps busy for a staged event, so that Deliver need not ask for it.
 func (b *Bus) hold(e *Event) error {
-	e.Seq = b.state.Load() / oneSeq
 	if _, err := b.route(e.Topic); err != nil {
 		b.drain()
 		return fmt.Errorf("bus: stage: %w", err)
