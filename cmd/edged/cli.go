@@ -103,7 +103,7 @@ func (c *cli) root() *cobra.Command {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true})
+	root.SetHelpCommand(helpVerb(root))
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&c.socket, "socket", os.Getenv("EDGED_SOCKET"), "socket of the running robot to talk to")
 	root.PersistentFlags().BoolVar(&c.json, "json", false, "print JSON")
@@ -120,6 +120,19 @@ func (c *cli) root() *cobra.Command {
 	add("talk", c.pubVerb(), c.subVerb(), c.bbVerb(), c.statusVerb(), c.inspectVerb(), c.traceVerb(), c.whyVerb())
 	add("know", c.configVerb(), c.backupVerb(), c.restoreVerb(), c.completionVerb(), c.versionVerb())
 	return root
+}
+
+// helpVerb is --help for those who type help.
+func helpVerb(root *cobra.Command) *cobra.Command {
+	cmd := verb("help [VERB]", "Explain a verb", 0, -1, func(_ *cobra.Command, args []string) error {
+		about, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 {
+			return unknownVerb(about, rest[0])
+		}
+		return about.Help()
+	})
+	cmd.GroupID = "know"
+	return cmd
 }
 
 // verb makes a command whose arguments are counted and named in one way.
@@ -152,10 +165,13 @@ func unknownVerb(cmd *cobra.Command, name string) error {
 			names = append(names, v.Name())
 		}
 	}
-	if n := value.Nearest(name, names); n != "" {
+	n := value.Nearest(name, names)
+	switch {
+	case n != "" && cmd.HasParent():
+		return usagef("%s: unknown verb %q; did you mean %q?", cmd.Name(), name, n)
+	case n != "":
 		return usagef("unknown verb %q; did you mean %q?", name, n)
-	}
-	if cmd.HasParent() {
+	case cmd.HasParent():
 		return usagef("%s: unknown verb %q; there are %s", cmd.Name(), name, strings.Join(names, ", "))
 	}
 	return usagef("unknown verb %q; 'edged --help' lists them", name)

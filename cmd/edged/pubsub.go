@@ -45,7 +45,7 @@ func (c *cli) pubVerb() *cobra.Command {
 	var retain, text bool
 	cmd := verb("pub TOPIC [PAYLOAD]", "Publish an event", 1, 2, func(cmd *cobra.Command, args []string) error {
 		if err := bus.ValidTopic(args[0]); err != nil {
-			return usagef("pub: %q: %v", args[0], err)
+			return usagef("pub: %v", err)
 		}
 		r := pubRequest{Topic: args[0], Retain: retain}
 		if len(args) == 2 {
@@ -100,7 +100,7 @@ func (c *cli) subVerb() *cobra.Command {
 			filter = args[0]
 		}
 		if err := bus.ValidFilter(filter); err != nil {
-			return usagef("sub: %q: %v", filter, err)
+			return usagef("sub: %v", err)
 		}
 		ctx := cmd.Context()
 		if wait > 0 {

@@ -63,6 +63,11 @@ func Run(ctx context.Context, o runOptions) (err error) {
 	// Floor 1 and 2: the bus, the board on it, and what was kept. The broker's
 	// port and the board's file open side by side.
 	r.bus = bus.New(bus.Options{})
+	recording, err := r.startRecording()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, recording.close()) }()
 	defer r.closeBus()
 	port := r.openPort(ctx)
 	if err := r.openBoard(); err != nil {
@@ -183,7 +188,7 @@ func (r *robot) openBoard() error {
 		MaxSize: int64(r.cfg.Board.MaxSize), MaxRequests: int(r.cfg.Board.MaxRequests),
 	})
 	if errors.Is(err, blackboard.ErrLocked) {
-		return fmt.Errorf("%w (is this folder running already? edged status tells)", err)
+		return fmt.Errorf("run: %s is in use: this robot runs already; 'edged status' tells, 'edged stop' stops it", filepath.Join(data, "board.db"))
 	}
 	if err != nil {
 		return err
@@ -244,7 +249,7 @@ func (r *robot) stopTree() {
 	if err := r.rig.Safe(ctx, "the robot ends"); err != nil {
 		r.log.Error("not all actuators are at rest", "err", err)
 	}
-	if err := errors.Join(r.scripts.stop(ctx), r.tree.Stop(ctx)); err != nil {
+	if err := errors.Join(r.scripts.stop(ctx), r.tree.Stop(ctx), r.link.close()); err != nil {
 		r.log.Warn("stopped with trouble", "err", err)
 	}
 }

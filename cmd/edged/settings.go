@@ -47,7 +47,10 @@ func robotFolder(dir string) error {
 	st, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("run: no folder %s%s; 'edged new %s' makes one", dir, nearby(dir), dir)
+		if near := nearby(dir); near != "" {
+			return fmt.Errorf("run: no folder %s%s", dir, near)
+		}
+		return fmt.Errorf("run: no folder %s; 'edged new %s' makes one", dir, dir)
 	case err != nil:
 		return fmt.Errorf("run: %w", err)
 	case !st.IsDir():

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"edged/cmd/edged/internal/control"
+	"edged/starlark/lib"
 )
 
 // Who may talk to a running robot: the socket, signals, the space bar, the
@@ -34,6 +35,10 @@ func (r *robot) handlers() map[string]control.Handler {
 		control.Status: r.handleStatus, "inspect": r.handleInspect,
 		"pub": r.handlePub, "sub": r.handleSub, "bb": r.handleBB,
 		"trace": r.handleTrace, "why": r.handleWhy, "backup": r.handleBackup,
+		"eval": evalHandler(func() *lib.Behaviour {
+			b, _ := r.scripts.behaviour()
+			return b
+		}),
 	}
 }
 

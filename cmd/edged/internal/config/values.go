@@ -168,7 +168,7 @@ func (c *Config) check() error {
 	}
 	for name, d := range c.Devices {
 		if _, ok := d["driver"].(string); !ok {
-			return &Error{Where: c.where("devices"), Msg: fmt.Sprintf("device %q has no driver", name), Hint: `write driver = "sim.lamp" or another of 'edged doc devices'`}
+			return &Error{Where: c.where("devices"), Msg: fmt.Sprintf("device %q has no driver", name), Hint: `write driver = "sysfs.sensor" or another that doc/configuration.md lists`}
 		}
 	}
 	return nil
