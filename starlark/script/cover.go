@@ -129,6 +129,9 @@ func (c *Cover) rewrite(f *syntax.File, file string) starlark.StringDict {
 }
 
 func (k *counters) block(stmts []syntax.Stmt) []syntax.Stmt {
+	if len(stmts) == 0 { // an if without else has none, and must keep none
+		return nil
+	}
 	out := make([]syntax.Stmt, 0, 2*len(stmts))
 	for i, s := range stmts {
 		switch s := s.(type) {

@@ -72,3 +72,19 @@ func TestCoverKeepsPlaces(t *testing.T) {
 		t.Errorf("with cover got\n%s\nwithout\n%s", texts[1], texts[0])
 	}
 }
+
+// An if without else counts like any other.
+func TestCoverIfAlone(t *testing.T) {
+	e := script.New(script.Options{})
+	cover := &script.Cover{}
+	fs := fstest.MapFS{"main.star": {Data: []byte("def f(x):\n    if x:\n        x = 1\n    return x\n")}}
+	p, err := e.Load(context.Background(), script.Source{FS: fs, Cover: cover})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := p.Main().Globals["f"].(*starlark.Function)
+	p.Start()
+	if v, err := e.Call(context.Background(), f, starlark.Tuple{starlark.MakeInt(0)}, nil, script.Limits{}); err != nil || v.String() != "0" {
+		t.Errorf("got %v %v, want 0", v, err)
+	}
+}
