@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"edged/blackboard"
@@ -20,10 +21,10 @@ import (
 // mqttLink is the supervised service. A broker that fails is made anew.
 type mqttLink struct {
 	r      *robot
-	first  *broker.Broker // opened before the tree starts
-	spool  *mqtt.Spool    // the bridge's outbox
-	addr   string         // of the broker inside
-	local  *mqtt.Local
+	first  *broker.Broker             // opened before the tree starts
+	spool  *mqtt.Spool                // the bridge's outbox
+	addr   string                     // of the broker inside
+	local  atomic.Pointer[mqtt.Local] // made anew with the broker
 	bridge *mqtt.Bridge
 }
 
@@ -96,7 +97,7 @@ func (r *robot) openLink(p *port) (*mqttLink, error) {
 		err = l.newBridge()
 	case p.broker != nil:
 		l.addr = fmt.Sprint(p.broker.Addr())
-		l.local, err = r.newLocal(p.broker)
+		err = l.newLocal(p.broker)
 	default:
 		return nil, nil
 	}
@@ -107,11 +108,16 @@ func (r *robot) openLink(p *port) (*mqttLink, error) {
 	return l, nil
 }
 
-func (r *robot) newLocal(b *broker.Broker) (*mqtt.Local, error) {
-	return mqtt.NewLocal(r.bus, b, mqtt.LocalOptions{
+func (l *mqttLink) newLocal(b *broker.Broker) error {
+	r := l.r
+	local, err := mqtt.NewLocal(r.bus, b, mqtt.LocalOptions{
 		Node: r.cfg.Name, Prefix: r.prefix(), Mapping: r.mapping(),
 		Discovery: mqtt.Discovery{Enabled: r.cfg.MQTT.Discovery, Memory: r.board.Records("discovery")},
 	})
+	if err == nil {
+		l.local.Store(local)
+	}
+	return err
 }
 
 func (r *robot) prefix() string {
@@ -191,7 +197,7 @@ func (l *mqttLink) close() error {
 		l.bridge.Close()
 		return l.spool.Close()
 	}
-	l.local.Close()
+	l.local.Load().Close()
 	return nil
 }
 
@@ -210,14 +216,14 @@ func (l *mqttLink) Serve(ctx context.Context) error {
 		if b, err = broker.Listen(ctx, o); err != nil {
 			return err
 		}
-		l.local.Close()
-		if l.local, err = l.r.newLocal(b); err != nil {
+		l.local.Load().Close()
+		if err = l.newLocal(b); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	said := make(chan error, 1)
-	go func() { said <- l.local.Serve(ctx) }()
+	go func() { said <- l.local.Load().Serve(ctx) }()
 	err := b.Serve(ctx)
 	cancel()
 	if e := <-said; err == nil {
@@ -231,7 +237,7 @@ func (l *mqttLink) Describe() any {
 	if l.bridge != nil {
 		return l.bridge.Stats()
 	}
-	return l.local.Stats()
+	return l.local.Load().Stats()
 }
 
 // line is the link in one phrase.

@@ -21,6 +21,7 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return err
