@@ -31,6 +31,10 @@ type committer struct {
 	pause   time.Duration // until the next retry
 	trouble *StoreError   // why nothing can be written now
 
+	// doubt has the records of commits that failed. The file may hold them
+	// or not, so the next commit writes them as memory has them.
+	doubt map[record]struct{}
+
 	snapshot *time.Timer
 	changed  bool // since the last snapshot
 	snapping sync.Mutex
@@ -46,6 +50,7 @@ type batch struct {
 	overlay map[*entry]state   // the last of them
 	keys    []capture
 	puts    []put // of ops
+	settled []put // records in doubt
 	extra   []put // taken from committer.extra
 }
 
@@ -233,6 +238,7 @@ func (b *Board) capture(t *batch) {
 		t.keys = append(t.keys, e.capture(t.overlay[e], false, staged))
 	}
 	t.extra, c.extra = c.extra, nil
+	t.settled = b.settle()
 }
 
 func (e *entry) capture(s state, dirty bool, staged []state) capture {

@@ -254,7 +254,7 @@ func moveAside(path, why string) (string, error) {
 
 // encode makes the records of a commit.
 func (t *batch) encode() []put {
-	puts := slices.Concat(t.extra, t.puts)
+	puts := slices.Concat(t.settled, t.extra, t.puts)
 	for _, k := range t.keys {
 		p := put{bucket: bucketValues, key: k.e.key}
 		if k.s.present && k.s.keep {

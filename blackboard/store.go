@@ -33,6 +33,9 @@ type put struct {
 	value  []byte
 }
 
+// record names what a put writes.
+type record struct{ bucket, key string }
+
 // opened says what opening found out.
 type opened struct {
 	torn  bool // one of the two meta pages was damaged

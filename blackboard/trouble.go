@@ -44,6 +44,7 @@ func (b *Board) writeOut(t *batch) error {
 	}
 	// A handle that was used after a failed sync can ruin the file: this one
 	// is closed before anything else.
+	b.doubt(puts)
 	b.count.failed.Add(1)
 	b.opt.Log.Error("blackboard commit failed", "path", s.path, "err", err)
 	_ = s.close()
@@ -60,7 +61,39 @@ func (b *Board) committed(bytes int64, records int) {
 	b.count.commits.Add(1)
 	b.count.bytes.Add(uint64(bytes))
 	b.count.records.Add(uint64(records))
+	b.mu.Lock()
+	b.commits.doubt = nil
+	b.mu.Unlock()
 	b.scheduleSnapshot(false)
+}
+
+// doubt notes records of a commit that failed: its meta page may be on disk.
+func (b *Board) doubt(puts []put) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := &b.commits
+	if c.doubt == nil {
+		c.doubt = map[record]struct{}{}
+	}
+	for _, p := range puts {
+		c.doubt[record{p.bucket, p.key}] = struct{}{}
+	}
+}
+
+// settle lists the records in doubt as memory has them; the caller holds mu.
+func (b *Board) settle() (puts []put) {
+	doubt := b.commits.doubt
+	if len(doubt) == 0 {
+		return nil
+	}
+	have := map[record][]byte{}
+	for _, p := range b.everything() {
+		have[record{p.bucket, p.key}] = p.value
+	}
+	for r := range doubt {
+		puts = append(puts, put{r.bucket, r.key, have[r]})
+	}
+	return puts
 }
 
 // reopen opens the file again and commits puts. If it is not the file as the
@@ -96,13 +129,19 @@ func (b *Board) reopen(puts []put) *StoreError {
 		anew = false
 	}
 	if anew {
+		b.mu.RLock()
 		puts = append(b.everything(), puts...)
+		b.mu.RUnlock()
 	}
 	n, err := s.commit(puts, anew)
 	if err != nil {
 		e := s.classify(err)
 		if e.Kind != ErrFull {
+			b.doubt(puts)
+		}
+		if e.Kind != ErrFull || anew {
 			_ = s.close()
+			s.txid = last // whoever tries next must find out the same
 		}
 		return e
 	}
@@ -127,16 +166,17 @@ func (b *Board) merge(from *Board) {
 	b.mu.Unlock()
 }
 
-// everything lists all that belongs on disk.
+// everything lists all that belongs on disk; the caller holds mu.
 func (b *Board) everything() []put {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
 	var puts []put
 	for k, e := range b.entries {
 		if e.present && e.keep {
 			puts = append(puts, put{bucketValues, k, e.encode([]byte(k))})
 		}
 		for i := range e.history {
+			if !e.history[i].keep {
+				continue
+			}
 			h := historyKey(k, e.history[i].version)
 			puts = append(puts, put{bucketHistory, h, e.history[i].encode([]byte(h))})
 		}
