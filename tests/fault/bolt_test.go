@@ -35,11 +35,14 @@ func runBolt() int {
 }
 
 func writeBolt(j job) error {
-	acks, err := os.OpenFile(j.Acks, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
+	acks := os.Stdout
+	if j.Acks != "" {
+		var err error
+		if acks, err = os.OpenFile(j.Acks, os.O_WRONLY|os.O_APPEND, 0); err != nil {
+			return err
+		}
+		defer acks.Close()
 	}
-	defer acks.Close()
 	db, err := bbolt.Open(j.Path, 0o600, &bbolt.Options{NoSync: j.Mode == "nosync", PageSize: 4096})
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func (c *cutter) round(rng *rand.Rand, j job, start image) (last image, err erro
 	dir, unmount := mount(c.t, d)
 	defer unmount()
 	j.Path, j.Acks = filepath.Join(dir, cutFile), filepath.Join(dir, ackFile)
-	d.cutEvery(c.gap)
+	d.cutEvery([]int{10, 40, c.gap, 3 * c.gap}[rng.IntN(4)])
 	p, err := spawn(c.role, j, 0)
 	if err != nil {
 		return last, err
@@ -98,7 +98,7 @@ func (c *cutter) round(rng *rand.Rand, j job, start image) (last image, err erro
 		p.kill()
 		<-out.end
 		c.mu.Lock()
-		c.hits += d.hits
+		c.hits += d.failed()
 		c.mu.Unlock()
 	}()
 	for range c.every {
@@ -109,7 +109,7 @@ func (c *cutter) round(rng *rand.Rand, j job, start image) (last image, err erro
 		case <-time.After(30 * time.Second):
 			return last, fmt.Errorf("the writer stands still")
 		}
-		c.check(j, last)
+		c.check(j, last, start.files[cutFile] == nil)
 	}
 	if said := out.told(tellFail); len(said) > 0 && c.faulty == (faults{}) {
 		return last, fmt.Errorf("the writer said %q", said[0])
@@ -117,8 +117,8 @@ func (c *cutter) round(rng *rand.Rand, j job, start image) (last image, err erro
 	return last, nil
 }
 
-// check has an image opened.
-func (c *cutter) check(j job, img image) {
+// check has an image opened; made says that the writer has made the file.
+func (c *cutter) check(j job, img image, made bool) {
 	dir, err := os.MkdirTemp(c.ram, "cut")
 	if err == nil {
 		defer os.RemoveAll(dir)
@@ -131,7 +131,7 @@ func (c *cutter) check(j job, img image) {
 	c.mu.Lock()
 	n := c.cuts
 	c.mu.Unlock()
-	a, death := c.rs.ask(question{Kind: c.kind, Path: filepath.Join(dir, cutFile), Acks: img.acks, Round: j.Round, Writers: j.Writers, Snapshots: n%10 == 0})
+	a, death := c.rs.ask(question{Kind: c.kind, Path: filepath.Join(dir, cutFile), Acks: img.acks, Round: j.Round, Writers: j.Writers, Snapshots: n%10 == 0, Made: made})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cuts++
@@ -213,7 +213,7 @@ func TestPowerCutControl(t *testing.T) {
 	t.Parallel()
 	rng := random(t)
 	for _, mode := range []string{"nosync", "sync"} {
-		c := &cutter{t: t, rs: newReaders(t, 1, 0), ram: ram(t), role: "bolt", kind: "bolt", gap: 120, every: 10, bear: mode == "nosync"}
+		c := &cutter{t: t, rs: newReaders(t, 1, 3*time.Second), ram: ram(t), role: "bolt", kind: "bolt", gap: 120, every: 10, bear: mode == "nosync"}
 		c.run(rng, job{Mode: mode, Writers: 1}, scale(30, 300), 1)
 		t.Logf("plain bbolt, %s: %d of %d cuts bad, %d readers died", mode, c.bad, c.cuts, c.dead)
 		if mode == "nosync" && c.bad < c.cuts/4 {

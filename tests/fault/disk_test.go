@@ -21,6 +21,7 @@ const sector = 512
 
 type disk struct {
 	mu      sync.Mutex // guards everything below
+	ids     uint64
 	seen    map[string]*node
 	kept    map[string]*node // the folder on the medium
 	changes []func(map[string]*node)
@@ -47,6 +48,7 @@ type faults struct {
 
 // node is a file.
 type node struct {
+	id      uint64
 	cache   []byte
 	medium  []byte
 	pending []change
@@ -68,14 +70,21 @@ type image struct {
 
 func newDisk(rng *rand.Rand, files map[string][]byte) *disk {
 	d := &disk{
-		seen: map[string]*node{}, kept: map[string]*node{}, acks: &node{},
+		seen: map[string]*node{}, kept: map[string]*node{}, ids: 2, acks: &node{id: 2},
 		rng: rng, cuts: make(chan image), stop: make(chan struct{}),
 	}
 	for name, text := range files {
-		d.seen[name] = &node{cache: bytes.Clone(text), medium: bytes.Clone(text)}
-		d.kept[name] = d.seen[name]
+		n := d.node()
+		n.cache, n.medium = bytes.Clone(text), bytes.Clone(text)
+		d.seen[name], d.kept[name] = n, n
 	}
 	return d
+}
+
+// node makes a file; the caller holds mu.
+func (d *disk) node() *node {
+	d.ids++
+	return &node{id: d.ids}
 }
 
 // cutEvery makes the power fail again and again, each time within gap operations.
@@ -91,6 +100,13 @@ func (d *disk) fail(f faults) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults = f
+}
+
+// failed counts the faults that happened.
+func (d *disk) failed() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hits
 }
 
 func (d *disk) acknowledged() string {

@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -26,32 +27,63 @@ func mount(t *testing.T, d *disk) (dir string, unmount func()) {
 	t.Helper()
 	dir = t.TempDir()
 	hour := time.Hour
+	// The library opens /dev/fuse so that children inherit it. A child that
+	// holds the end of its own disk can never be ended.
+	syscall.ForkLock.RLock()
 	server, err := fs.Mount(dir, &folder{d: d}, &fs.Options{
 		EntryTimeout: &hour, AttrTimeout: &hour,
 		MountOptions: fuse.MountOptions{
-			DirectMount: true, FsName: "edged-fault", Name: "fault", DisableXAttrs: true, MaxWrite: 1 << 17,
+			DirectMountStrict: true, FsName: "edged-fault", Name: "fault", DisableXAttrs: true, MaxWrite: 1 << 17,
 			AllowOther: true, Logger: log.New(io.Discard, "", 0),
 		},
 		Logger: log.New(io.Discard, "", 0),
 	})
+	if err == nil {
+		err = closeOnExec("/dev/fuse")
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		peers(t, "a FUSE mount: "+err.Error())
 	}
 	return dir, func() {
 		t.Helper()
-		// The system lets go of the files of a killed process a little later.
-		for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			if syscall.Unmount(dir, 0) == nil {
-				break
-			}
-			if time.Since(begin) > 5*time.Second {
-				t.Errorf("%s can't be unmounted", dir)
-				_ = syscall.Unmount(dir, syscall.MNT_DETACH)
-				break
-			}
-		}
+		release(t, dir)
 		server.Wait()
 	}
+}
+
+// release unmounts a file system. The system lets go of the files of a killed
+// process a little later.
+func release(t *testing.T, dir string) {
+	t.Helper()
+	begin := time.Now()
+	err := syscall.Unmount(dir, 0)
+	for err == syscall.EBUSY && time.Since(begin) < 5*time.Second {
+		time.Sleep(5 * time.Millisecond)
+		err = syscall.Unmount(dir, 0)
+	}
+	if err != nil {
+		t.Errorf("unmount %s: %v", dir, err)
+		_ = syscall.Unmount(dir, syscall.MNT_FORCE|syscall.MNT_DETACH)
+	}
+}
+
+// closeOnExec keeps the open files of a name from children.
+func closeOnExec(name string) error {
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, fd := range fds {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && to == name {
+			n, err := strconv.Atoi(fd.Name())
+			if err != nil {
+				return err
+			}
+			syscall.CloseOnExec(n)
+		}
+	}
+	return nil
 }
 
 type folder struct {
@@ -83,7 +115,7 @@ var (
 func (f *folder) attach(ctx context.Context, n *node, out *fuse.EntryOut) *fs.Inode {
 	e := &entry{d: f.d, n: n}
 	e.attr(&out.Attr)
-	return f.NewInode(ctx, e, fs.StableAttr{Mode: syscall.S_IFREG})
+	return f.NewInode(ctx, e, fs.StableAttr{Mode: syscall.S_IFREG, Ino: n.id})
 }
 
 func (f *folder) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
@@ -99,17 +131,10 @@ func (f *folder) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*
 	return f.attach(ctx, n, out), 0
 }
 
-// OnAdd makes the listing of the folder: go-fuse lists the children it knows.
-func (f *folder) OnAdd(ctx context.Context) {
-	f.d.mu.Lock()
-	defer f.d.mu.Unlock()
-	for name, n := range f.d.seen {
-		f.AddChild(name, f.NewPersistentInode(ctx, &entry{d: f.d, n: n}, fs.StableAttr{Mode: syscall.S_IFREG}), false)
-	}
-}
-
 func (f *folder) Create(ctx context.Context, name string, flags, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	n := &node{}
+	f.d.mu.Lock()
+	n := f.d.node()
+	f.d.mu.Unlock()
 	if errno := f.d.change(func(m map[string]*node) { m[name] = n }); errno != 0 {
 		return nil, nil, 0, errno
 	}

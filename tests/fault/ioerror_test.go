@@ -289,11 +289,6 @@ func tmpfs(t *testing.T, options string) string {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
 		peers(t, "a tmpfs mount: "+err.Error())
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Errorf("unmount: %v", err)
-			_ = syscall.Unmount(dir, syscall.MNT_DETACH)
-		}
-	})
+	t.Cleanup(func() { release(t, dir) })
 	return dir
 }

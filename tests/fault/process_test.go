@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,8 +42,20 @@ func spawn(role string, config any, user uint32) (*child, error) {
 		}
 		c.cmd.Env = append(c.cmd.Env, envConfig+"="+string(text))
 	}
-	if user != 0 {
-		c.cmd.Dir = "/"
+	if user != 0 { // the build's folder is closed to others
+		open, err := os.MkdirTemp("", "edged-fault")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(open)
+		text, err := os.ReadFile(bin)
+		if err != nil {
+			return nil, err
+		}
+		c.cmd.Path, c.cmd.Dir = filepath.Join(open, "fault.test"), "/"
+		if err := errors.Join(os.WriteFile(c.cmd.Path, text, 0o755), os.Chmod(open, 0o755)); err != nil {
+			return nil, err
+		}
 		c.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	}
 	c.cmd.Stderr = &c.stderr

@@ -31,8 +31,8 @@ type question struct {
 	Writers   int
 	Window    time.Duration // of the writer, and Died, to check how much group lost; 0 = don't
 	Died      int64         // Unix nanoseconds
+	Made      bool          // the writer began without a file
 	Snapshots bool          // check the snapshots beside the file too
-	Want      map[string]string
 }
 
 // answer is what came out.
@@ -42,11 +42,12 @@ type answer struct {
 	Lost     time.Duration // how old the oldest lost group step was
 	Events   []string      // topics of what the board said about itself
 	Error    string        // of Open
-	Values   map[string]string
-	Damaged  int
-	Journal  []string
-	Requests []string
-	Writable string // "" or why nothing can be written
+
+	// of a damaged file
+	Generations []int  // how many keys are of each generation
+	Damaged     int    // records with a wrong checksum
+	Trouble     string // what the board's status says
+	Writable    string // why nothing can be written
 }
 
 func runReader() int {
@@ -132,6 +133,9 @@ func (a *answer) board(q *question) {
 	if board == nil {
 		a.problem("does not open: %s", a.Error)
 		return
+	}
+	if q.Made && !strings.Contains(q.Acks, "\n") && board.Status().Corrupt > 0 {
+		return // cut while the file was made: half a file that never held anything
 	}
 	if st := board.Status(); st.Checksum > 0 || st.Corrupt > 0 || st.Trouble != "" {
 		a.problem("opened with %d bad records, %d files moved aside, trouble %q; events %v", st.Checksum, st.Corrupt, st.Trouble, a.Events)
