@@ -82,6 +82,9 @@ func (b *Board) History(key string, n int) []Entry {
 	if e == nil {
 		return nil
 	}
+	if d := e.depth(); d > 0 {
+		n = min(n, d) // more may be in the file
+	}
 	var out []Entry
 	for _, s := range slices.Backward(e.history) {
 		if len(out) == n {
@@ -110,7 +113,12 @@ func (b *Board) remember(e *entry, stored bool) {
 	} else {
 		e.unsaved++
 	}
-	if over := len(e.history) - e.rule.History; over > 0 {
+	e.trim(e.rule.History)
+}
+
+// trim keeps the last n of the history and notes what the file needn't keep.
+func (e *entry) trim(n int) {
+	if over := len(e.history) - n; over > 0 {
 		for _, s := range e.history[:over] {
 			if s.keep {
 				e.forget = append(e.forget, s.version)
@@ -123,6 +131,7 @@ func (b *Board) remember(e *entry, stored bool) {
 
 // historyToSave lists what a commit adds to and removes from the file.
 func (e *entry) historyToSave(n int, staged []state) (saves []state, drops []uint64) {
+	e.trim(n) // the file may have held more: what went out last was not yet removed
 	saves = slices.Clone(e.history[len(e.history)-e.unsaved:])
 	for _, s := range staged {
 		if s.present {
