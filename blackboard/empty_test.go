@@ -51,6 +51,8 @@ func TestLittleIsLeft(t *testing.T) {
 		{"damaged file, older snapshot is good", noise, 2, 1, "corrupt", "kept"},
 		{"damaged file, damaged snapshots", noise, 0, 1, "corrupt", nil},
 		{"empty file, damaged snapshots", []byte{}, 0, 1, "corrupt", nil},
+		{"file without a commit, good snapshot", virgin(), 1, 1, "corrupt", "kept"},
+		{"file without a commit, damaged snapshots", virgin(), 0, 0, "", nil},
 		{"missing file, damaged snapshots", nil, 0, 0, "corrupt", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,6 +85,14 @@ func TestLittleIsLeft(t *testing.T) {
 			}
 			if kept, _ := filepath.Glob(o.Path + ".corrupt-*"); len(kept) != c.aside {
 				t.Errorf("kept aside %q, want %d", kept, c.aside)
+			}
+			_ = d.Close()
+			if d, err = Open(hub, o); err != nil { // nothing was set
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if ev.topics() != c.event {
+				t.Errorf("opened again: events %q, want %q", ev.topics(), c.event)
 			}
 			set(t, d, "new", 1, SetOptions{Mode: Sync})
 			want(t, reopen(t, d), "new", int64(1))

@@ -58,7 +58,7 @@ type visitor struct {
 
 // open reads and checks the whole file and makes it ready for commits. An
 // empty file is damage if there are snapshots of it, unless begin says that
-// none of them is any good.
+// none of them is any good; so is a file without a commit if one is good.
 func (s *store) open(v visitor, begin bool) (o opened, err error) {
 	type result struct {
 		db   *bbolt.DB
@@ -136,12 +136,20 @@ func (s *store) openChecked(name string, flag int, perm fs.FileMode, v visitor, 
 		return nil, err
 	}
 	v.begin()
-	if fi.Size() == 0 {
-		if !begin && slices.ContainsFunc(snapshots(name), holds) {
+	virgin, err := unwritten(f, fi.Size())
+	if err != nil {
+		return nil, err
+	}
+	if virgin {
+		better := holds
+		if fi.Size() > 0 { // begun because no snapshot was good, perhaps
+			better = func(snap string) bool { return checkFile(snap) == nil }
+		}
+		if !begin && slices.ContainsFunc(snapshots(name), better) {
 			return nil, fmt.Errorf("%w: it is empty, but there are snapshots of it", ErrCorrupt)
 		}
 		o.fresh = true
-		return f, nil
+		return f, f.Truncate(0)
 	}
 	m, torn, err := walk(f, fi.Size(), v.visit)
 	o.torn, o.txid = torn, m.txid
