@@ -194,6 +194,9 @@ func (ds *devices) sysfsSensor(rig *hw.Rig, d *device) error {
 	if own := d.bounds(); own.Max > own.Min {
 		b.Min, b.Max = own.Min, own.Max
 	}
+	if d.table["stale"] != nil {
+		b.Stale = d.duration("stale")
+	}
 	return rig.AddSensor(s, b)
 }
 

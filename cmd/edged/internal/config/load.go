@@ -187,7 +187,13 @@ func (c *Config) readEnv(environ []string) error {
 			continue
 		}
 		key, ok := names[name]
+		own, isOwn := strings.CutPrefix(name, "EDGED_ENV_")
 		switch {
+		case isOwn: // a value of the table env, for scripts
+			if c.Env == nil {
+				c.Env = map[string]string{}
+			}
+			c.Env[own], c.sources["env"] = v, name
 		case ok:
 			if err := c.set(key, v, name, name); err != nil {
 				return err
