@@ -31,7 +31,7 @@ func TestDiskErrors(t *testing.T) {
 			t.Parallel()
 			k := &cutter{t: t, rs: newReaders(t, 1, 0), ram: ram(t), role: "writer", kind: "board", gap: 200, every: 10, faulty: c.f}
 			begin := time.Now()
-			k.run(rng, job{Mode: "mixed", Writers: 3, Window: 5 * time.Millisecond, Snapshot: 200 * time.Millisecond}, scale(150, 3000), c.lanes)
+			k.run(rng, job{Mode: "mixed", Writers: 3, Window: 5 * time.Millisecond, Snapshot: 200 * time.Millisecond}, scale(150, 1500), c.lanes)
 			t.Logf("%s fail: %d failed, %d power cuts in %v: %d bad, %d readers died, %d acknowledgements checked",
 				c.name, k.hits, k.cuts, time.Since(begin).Round(time.Millisecond), k.bad, k.dead, k.acks)
 			for _, p := range k.first {

@@ -32,7 +32,7 @@ func TestKill(t *testing.T) {
 					if mode == "group" {
 						k.Pause = 100 * time.Microsecond
 					}
-					for range scale(26, 200) {
+					for range scale(26, 130) {
 						k.round(time.Duration(1+rng.IntN(60)) * time.Millisecond)
 					}
 					mu.Lock()
@@ -43,6 +43,9 @@ func TestKill(t *testing.T) {
 		}
 	})
 	t.Logf("%d kills (%d of them while opening), %d acknowledgements, slowest open %v", kills, opening, acks, slowest)
+	if slowest > readyLimit {
+		t.Errorf("a file took %v to open, want %v at most", slowest, readyLimit)
+	}
 	if kills < 200 {
 		t.Errorf("%d kills, want 200", kills)
 	}
