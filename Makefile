@@ -27,7 +27,7 @@ vet:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 
 race:           ## the race detector needs cgo, the product doesn't
-	EDGED_PEERS=required CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
+	EDGED_PEERS=required CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 20m ./...
 
 peers:          ## the real things the tests talk to
 	@need=; for p in $(PEERS); do dpkg -s $$p >/dev/null 2>&1 || need="$$need $$p"; done; \

@@ -222,7 +222,7 @@ func (w *watched) String() string {
 // eventually waits for a condition of the world outside.
 func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(d); ; {
+	for end := time.Now().Add(5 * d); ; { // five times what an idle machine needs at most
 		if ok() {
 			return
 		}

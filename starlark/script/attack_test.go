@@ -220,8 +220,8 @@ func attackIsolated(t *testing.T, a attack, outcomes *[3]atomic.Int64) {
 		outcomes[0].Add(1)
 	}
 	// The load and the call may each take their time, and the grace of it.
-	if took > 4*time.Second {
-		t.Errorf("took %v, want less than 4s", took)
+	if took > time.Minute { // a busy machine and the race detector make seconds of one
+		t.Errorf("took %v, want it ended by its limits", took)
 	}
 	if testing.Verbose() {
 		t.Logf("%v: %.150v", took.Round(time.Millisecond), err)
@@ -244,8 +244,8 @@ func TestAttacksLocal(t *testing.T) {
 				_, err = e.Call(ctx, p.Main().Globals["attack"], nil, nil, script.Limits{})
 			}
 			took := time.Since(start)
-			if took > 4*time.Second {
-				t.Errorf("took %v, want less than 4s", took)
+			if took > time.Minute { // a busy machine and the race detector make seconds of one
+				t.Errorf("took %v, want it ended by its limits", took)
 			}
 			if testing.Verbose() {
 				t.Logf("%v: %.150v", took.Round(time.Millisecond), err)
