@@ -162,9 +162,9 @@ func (s *state) entry(key string) Entry {
 // Open opens the board's file, or makes it, or with no Path makes a board in
 // memory. A damaged file is moved aside and the newest good snapshot taken in
 // its place, or a new file begun if none is good; an empty or missing file is
-// damaged if there are snapshots of it. A medium that can't be written gives a board that reads it and
-// keeps Memory keys. Both publish an edged/blackboard event. A file that
-// another process has open is an error, ErrLocked.
+// damaged if there are snapshots of it. A medium that can't be written gives a
+// board that reads it and keeps Memory keys. Both publish an edged/blackboard
+// event. A file that another process has open is an error, ErrLocked.
 func Open(b *bus.Bus, o Options) (*Board, error) {
 	o.fill()
 	d := &Board{opt: o, bus: b, wheel: b.Timers(), entries: map[string]*entry{}}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -311,11 +312,19 @@ func letGo(f *os.File) {
 	_ = f.Close()
 }
 
+// syncDir brings the names in a folder to the disk, where that can be asked
+// for: not every folder may be read, not every file system syncs folders.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	return d.Sync()
+	if err := d.Sync(); !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
 }
