@@ -28,9 +28,10 @@ type disk struct {
 	acks    *node
 
 	rng  *rand.Rand
-	ops  int // writes, syncs and changes so far
-	next int // the operation at which the power is cut next; 0 = never
-	gap  int // the most operations until the one after
+	ops  int    // writes, syncs and changes so far
+	next int    // the operation at which the power is cut next; 0 = never
+	gap  int    // the most operations until the one after
+	hook func() // called once at that operation instead of cutting the power
 	cuts chan image
 	stop chan struct{} // closed: nobody takes images any more
 	faults
@@ -95,6 +96,15 @@ func (d *disk) cutEvery(gap int) {
 	d.next = d.ops + 1 + d.rng.IntN(gap)
 }
 
+// call makes the disk call hook at one of the next operations, which must not
+// use the disk.
+func (d *disk) call(within int, hook func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hook = hook
+	d.next = d.ops + 1 + d.rng.IntN(within)
+}
+
 // fail sets the faults.
 func (d *disk) fail(f faults) {
 	d.mu.Lock()
@@ -128,6 +138,11 @@ func (d *disk) soon() {
 func (d *disk) operation() {
 	d.ops++
 	if d.next == 0 || d.ops < d.next {
+		return
+	}
+	if d.hook != nil {
+		d.hook()
+		d.hook, d.next = nil, 0
 		return
 	}
 	d.next = d.ops + 1 + d.rng.IntN(d.gap)

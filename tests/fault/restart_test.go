@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// TestRestartAfterError kills a writer while syncs fail, starts another on what
-// the system believes to be the file, and cuts the power then. What the system
-// holds as written and the medium does not have is the trap: the second writer
-// sees nothing of the first one's trouble.
-func TestRestartAfterError(t *testing.T) {
+// TestRestart kills a writer, in the middle of a commit or while syncs fail,
+// starts another on what the system believes to be the file, and cuts the power
+// then. What the system holds as written and the medium does not have is the
+// trap: the second writer sees nothing of the first one's trouble.
+func TestRestart(t *testing.T) {
 	needFuse(t)
 	t.Parallel()
 	rng := random(t)
-	c := &cutter{t: t, rs: newReaders(t, 2, 0), ram: ram(t), role: "writer", kind: "board", gap: 30}
+	c := &cutter{t: t, rs: newReaders(t, 2, 0), ram: ram(t), role: "writer", kind: "board", gap: 20}
 	var all sync.WaitGroup
 	var rounds int
 	for range 4 {
 		rng := rand.New(rand.NewPCG(rng.Uint64(), 6))
 		all.Go(func() {
-			for range scale(25, 500) {
+			for range scale(50, 500) {
 				if err := c.restart(rng); err != nil {
 					c.note(err.Error())
 					return
@@ -37,7 +37,7 @@ func TestRestartAfterError(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Logf("%d restarts after failed syncs, %d power cuts: %d bad, %d readers died", rounds, c.cuts, c.bad, c.dead)
+	t.Logf("%d restarts after a kill or failed syncs, %d power cuts: %d bad, %d readers died", rounds, c.cuts, c.bad, c.dead)
 	for _, p := range c.first {
 		t.Error(p)
 	}
@@ -55,10 +55,15 @@ func (c *cutter) restart(rng *rand.Rand) error {
 	}
 	out := first.collect()
 	wait(c.t, first, out, "acknowledgements", 20*time.Second, func() bool { return strings.Count(d.acknowledged(), "\n") > 20 })
-	d.fail(faults{Sync: 0.5 + 0.5*rng.Float64()})
-	wait(c.t, first, out, "a failed sync", 20*time.Second, func() bool { return d.failed() > 0 })
-	time.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond)
-	first.kill()
+	if rng.IntN(2) == 0 {
+		d.call(60, func() { _ = first.cmd.Process.Kill() })
+		<-first.ended
+	} else {
+		d.fail(faults{Sync: 0.5 + 0.5*rng.Float64()})
+		wait(c.t, first, out, "a failed sync", 20*time.Second, func() bool { return d.failed() > 0 })
+		time.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond)
+		first.kill()
+	}
 	<-out.end
 
 	d.fail(faults{})
