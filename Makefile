@@ -4,8 +4,8 @@ GO      ?= go
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo devel)
 # What is shipped is small: no HTTP/2, and no inlining in packages where no
 # robot spends its time (it makes the binary a tenth larger).
-COLD     = crypto/... net/... vendor/... encoding/asn1 text/... regexp/... mime/... compress/... testing/... \
-           internal/trace/... runtime/pprof os/... log/... flag fmt github.com/... golang.org/... go.starlark.net/lib/... \
+COLD     = crypto/... net/... vendor/... encoding/... os path/... reflect math/big text/... regexp/... mime/... compress/... testing/... \
+           internal/trace/... runtime/pprof os/... log/... flag fmt go.starlark.net/syntax go.starlark.net/resolve github.com/... golang.org/... go.starlark.net/lib/... \
            edged/cmd/... edged/starlark/lib edged/hw/... edged/background
 BUILD    = $(GO) build -trimpath -tags nethttpomithttp2 $(COLD:%=-gcflags=%=-l) -ldflags "-s -w -X main.version=$(VERSION)"
 OUT     ?= dist

@@ -20,7 +20,7 @@ type suite struct{ dir, pkg, regex, time string }
 var suites = map[string][]suite{
 	"bus":    {{"../..", "./bus", ".", "0.2s"}},
 	"board":  {{"../..", "./blackboard", ".", "0.2s"}},
-	"script": {{"../..", "./starlark/script", ".", "0.2s"}, {".", "./lua", ".", "0.2s"}},
+	"script": {{"../..", "./starlark/lib", "Handler", "0.2s"}, {".", "./lua", ".", "0.2s"}},
 	"hw":     {{"../..", "./hw", "Stop", "0.2s"}},
 }
 
@@ -125,5 +125,29 @@ var rules = map[string][]rule{
 			edged: "Queue/edged", other: "Queue/limit", max: 1.5},
 		{what: "the same at 2,000/s, p50", edged: "Latency/edged", other: "Latency/limit", unit: "p50-ns", max: 1.5},
 		{what: "the same at 2,000/s, p99", edged: "Latency/edged", other: "Latency/limit", unit: "p99-ns", max: 1.5},
+	},
+	"board": {
+		{what: "blackboard set with a watcher; limit: map with RWMutex", edged: "SetWatched/edged", other: "SetWatched/limit", max: 4},
+		{what: "blackboard get; limit: map with RWMutex", edged: "Get/edged", other: "Get/limit", max: 3},
+		{what: "post_request → reply, inline", edged: "Request/edged", max: 400},
+		{what: "the same with a deadline", edged: "Request/edged-deadline", max: 800},
+		{what: "the same across goroutines, p50; limit: a channel", edged: "RequestAcross/edged", other: "RequestAcross/limit", unit: "p50-ns", max: 2.2},
+		{what: "bytes written per set, 100/s over 50 keys, default mode (wchar); limit: one bbolt transaction per set",
+			edged: "Bytes/edged", other: "Bytes/limit-per-set", unit: "B/set", max: 1.0 / 40},
+		{what: "sync sets, 32 writers; limit: bbolt.Batch", edged: "Sync/32-writers/edged", other: "Sync/32-writers/limit-batch", unit: "sets/s", min: 2},
+		{what: "sync sets, 1 writer; limit: one bbolt commit", edged: "Sync/1-writers/edged", other: "Sync/1-writers/limit-update", unit: "sets/s", min: 0.9},
+	},
+	"script": {
+		{what: "event → Starlark handler → result (`e[\"t\"] > 30`), limits and cancel on; limit: bare starlark.Call with a prebuilt value",
+			edged: "Handler/edged", other: "Handler/limit", max: 2.5},
+		{what: "the same; peer: gopher-lua with the table built", edged: "Handler/edged", other: "HandlerLua", max: 0.5},
+	},
+	"hw": {
+		{what: "stop → 20 actuators at rest, p99, idle processors", edged: "Stop/edged/hogs=0", unit: "p99-µs", max: 50000},
+		{what: "the same beside 16 busy goroutines", edged: "Stop/edged/hogs=16", unit: "p99-µs", max: 50000},
+	},
+	"agents": {
+		{what: "1,000 idle background agents, each", edged: "IdleAgents/1000/edged", unit: "B/agent", max: 8192},
+		{what: "10,000 idle background agents, each", edged: "IdleAgents/10000/edged", unit: "B/agent", max: 8192},
 	},
 }

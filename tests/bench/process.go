@@ -19,7 +19,7 @@ def on_reading(ev):
     if ev["t"] > 30:
         bus.publish("actuators/fan", {"on": True, "n": ev["n"]})
 
-on("sensors/t", on_reading)
+on("sensors/t", on_reading, max_queue = 1024)
 `
 
 // A process is a program under measurement.
