@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"edged/blackboard"
+	"edged/tests/peer"
 )
 
 // readyLimit is how long a board may take to be ready, whatever it finds.
@@ -217,7 +218,7 @@ func (c *corrupt) outcome(path string, a answer, n *tally, fail func(string, ...
 // TestStrangePlaces opens a board where there is no file, or none that can be
 // had: a clear error or a board that says what is wrong, never a death.
 func TestStrangePlaces(t *testing.T) {
-	needRoot(t)
+	peer.Root(t, "making devices and being somebody else")
 	t.Parallel()
 	seed := seeds(t)[2]
 	const nobody = 65534

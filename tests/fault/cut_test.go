@@ -153,9 +153,9 @@ func (c *cutter) check(j job, img image, made bool) {
 	}
 }
 
-// keep leaves an image that shows a fault where EDGED_FAULT_KEEP says.
+// keep leaves an image that shows a fault where envKeep says.
 func (c *cutter) keep(img image, problems []string) {
-	dir := os.Getenv("EDGED_FAULT_KEEP")
+	dir := os.Getenv(envKeep)
 	if dir == "" {
 		return
 	}

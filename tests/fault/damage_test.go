@@ -35,7 +35,7 @@ const seedFile = "testdata/seeds.gz"
 
 func seeds(t *testing.T) (out [3][]byte) {
 	t.Helper()
-	if os.Getenv("EDGED_FAULT_SEEDS") == "write" {
+	if os.Getenv(envSeeds) == "write" {
 		writeSeeds(t)
 	}
 	f, err := os.Open(seedFile)
@@ -177,6 +177,14 @@ func damages() []damage {
 		{"page header that lies", 40, func(b []byte, rng *rand.Rand, i int) []byte {
 			header(livePage(b, rng), rng, i)
 			return b
+		}},
+		{"page that says it is empty", 12, func(b []byte, rng *rand.Rand, _ int) []byte {
+			for {
+				if p := livePage(b, rng); binary.LittleEndian.Uint16(p[8:]) == 2 {
+					binary.LittleEndian.PutUint16(p[10:], 0)
+					return b
+				}
+			}
 		}},
 		{"element that lies", 40, func(b []byte, rng *rand.Rand, i int) []byte {
 			element(livePage(b, rng), rng, i)

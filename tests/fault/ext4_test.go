@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"edged/tests/peer"
 )
 
 // ext4Shutdown is EXT4_IOC_SHUTDOWN: the file system stops at once, as when the
@@ -23,8 +25,7 @@ const (
 // which is shut down while writers work, mounted again (it recovers from its
 // journal), and looked at.
 func TestExt4PowerCut(t *testing.T) {
-	needRoot(t)
-	t.Parallel()
+	peer.Root(t, "mounting a disk") // alone: what other tests start would keep the mount busy
 	img := filepath.Join(ram(t), "ext4.img")
 	if err := os.WriteFile(img, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@
 // The writers and the readers of what is left are children of the test: the
 // test binary starts itself (a build without the race detector, which would
 // make them ten times slower). The disk that loses power is a FUSE file system
-// served by the test, so the tests want /dev/fuse and root; without them they
-// fail, unless EDGED_PEERS_OPTIONAL=1 turns that into a loud skip. With
-// EDGED_SLOW=1 they run twenty times as long.
+// served by the test, so most tests want root and /dev/fuse; without them they
+// are skipped loudly, or fail under `make test` (see tests/peer). With
+// EDGED_SLOW=1 they run about ten times as long.
 package fault
 
 import (
@@ -28,12 +28,16 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"edged/tests/peer"
 )
 
 const (
 	envChild  = "EDGED_FAULT_CHILD"  // what the test binary is to be: writer, bolt or reader
 	envConfig = "EDGED_FAULT_CONFIG" // of a writer, as JSON
 	envSeed   = "EDGED_FAULT_SEED"   // repeats the random choices of a run
+	envKeep   = "EDGED_FAULT_KEEP"   // folder for the images that show a fault
+	envSeeds  = "EDGED_FAULT_SEEDS"  // write: make testdata/seeds.gz anew
 )
 
 func TestMain(m *testing.M) {
@@ -98,32 +102,10 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// peers fails the test, or skips it where that is allowed, because something
-// that only the right machine has is missing.
-func peers(t *testing.T, missing string) {
-	t.Helper()
-	text := "NOT TESTED: " + t.Name() + " needs " + missing
-	if os.Getenv("EDGED_PEERS_OPTIONAL") == "1" {
-		t.Skip(text)
-	}
-	t.Fatal(text + "; EDGED_PEERS_OPTIONAL=1 skips it")
-}
-
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		peers(t, "root (to mount file systems)")
-	}
-}
-
 func needFuse(t *testing.T) {
 	t.Helper()
-	needRoot(t)
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		peers(t, "/dev/fuse: "+err.Error())
-	}
-	f.Close()
+	peer.Root(t, "mounting a disk")
+	peer.File(t, "/dev/fuse")
 }
 
 // ram gives a folder in memory: what SIGKILL leaves behind does not depend on

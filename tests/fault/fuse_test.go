@@ -13,6 +13,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"edged/tests/peer"
 )
 
 // The disk as a file system. The test that serves it must not touch it: a
@@ -43,7 +45,7 @@ func mount(t *testing.T, d *disk) (dir string, unmount func()) {
 	}
 	syscall.ForkLock.RUnlock()
 	if err != nil {
-		peers(t, "a FUSE mount: "+err.Error())
+		peer.Missing(t, "a FUSE mount: "+err.Error())
 	}
 	return dir, func() {
 		t.Helper()
@@ -58,7 +60,7 @@ func release(t *testing.T, dir string) {
 	t.Helper()
 	begin := time.Now()
 	err := syscall.Unmount(dir, 0)
-	for err == syscall.EBUSY && time.Since(begin) < 5*time.Second {
+	for err == syscall.EBUSY && time.Since(begin) < 30*time.Second {
 		time.Sleep(5 * time.Millisecond)
 		err = syscall.Unmount(dir, 0)
 	}

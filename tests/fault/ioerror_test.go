@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"edged/tests/peer"
 )
 
 // TestDiskErrors lets syncs and writes fail at random, and cuts the power soon
@@ -108,7 +110,7 @@ func TestDegraded(t *testing.T) {
 
 // TestRealFullDisk fills a real file system.
 func TestRealFullDisk(t *testing.T) {
-	needRoot(t)
+	peer.Root(t, "mounting a disk")
 	t.Parallel()
 	dir := tmpfs(t, "size=2m,mode=0700")
 	filler := filepath.Join(dir, "filler")
@@ -133,7 +135,7 @@ func TestRealFullDisk(t *testing.T) {
 // TestRealReadOnly opens a board on a medium that is read-only, which becomes
 // writable later.
 func TestRealReadOnly(t *testing.T) {
-	needRoot(t)
+	peer.Root(t, "mounting a disk")
 	t.Parallel()
 	dir := tmpfs(t, "size=16m,mode=0700")
 	remount := func(flags uintptr) func() error {
@@ -287,7 +289,7 @@ func tmpfs(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		peers(t, "a tmpfs mount: "+err.Error())
+		peer.Missing(t, "a tmpfs mount: "+err.Error())
 	}
 	t.Cleanup(func() { release(t, dir) })
 	return dir
