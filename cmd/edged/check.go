@@ -130,11 +130,15 @@ func checkFolder(ctx context.Context, dir string) checked {
 		f.Errors = findings(err)
 		return f
 	}
+	defer func() { _ = b.Stop(ctx) }() // nothing of it runs
 	for _, p := range b.Check() {
 		f.Warnings = append(f.Warnings, finding{p.At.File, p.At.Line, p.At.Col, p.Rule, p.Msg, p.Hint, p.String()})
 	}
 	tests, err := lib.Tests(m.root.FS())
 	for _, t := range tests {
+		if cfg.Script.Isolated {
+			break // tests run inside this process
+		}
 		o := testOptions(cfg, m.root.FS())
 		o.File = t.Path
 		err = errors.Join(err, lib.Test(ctx, o)) // without a function it only loads

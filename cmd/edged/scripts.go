@@ -31,6 +31,10 @@ type scripts struct {
 	settings string          // those that now was loaded with
 	run      context.Context // of the behaviours
 	err      error           // why the latest version doesn't run, nil if it does
+	stopped  bool
+	dead     bool // the child of isolated scripts has ended
+	loaded   time.Time
+	wait     time.Duration // before it is replaced
 
 	hurryMu sync.Mutex // guards hurry; never held while waiting
 	hurry   context.CancelFunc
@@ -97,7 +101,7 @@ func grantsOf(c *config.Config) lib.Grants {
 func folderOf(c *config.Config) string { return c.Name }
 
 func loadOptions(c *config.Config) lib.Options {
-	return lib.Options{Folder: folderOf(c), Grants: grantsOf(c)}
+	return lib.Options{Folder: folderOf(c), Grants: grantsOf(c), Isolated: isolation(c)}
 }
 
 // openFolder opens a robot's folder so that nothing outside it is reached.
@@ -119,20 +123,25 @@ func (s *scripts) load(ctx context.Context, c *config.Config) (*lib.Behaviour, s
 	defer done()
 	host := s.host
 	host.Env, host.Secret = lookup(c.Env), secrets(c)
-	b, err := lib.Load(ctx, &host, folder, loadOptions(c))
-	return b, fmt.Sprint(c.Allow, c.Env, c.Secrets), err
+	o := loadOptions(c)
+	if o.Isolated != nil {
+		o.Isolated.Ended = s.revive
+	}
+	b, err := lib.Load(ctx, &host, folder, o)
+	return b, fmt.Sprint(c.Allow, c.Env, c.Secrets, c.Script.Isolated, c.Script.Memory), err
 }
 
 func (s *scripts) start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run = ctx
+	s.run, s.loaded = ctx, time.Now()
 	return s.now.Start(ctx)
 }
 
 func (s *scripts) stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stopped = true
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.r.cfg.Script.Grace))
 	defer cancel()
 	return s.now.Stop(ctx)
@@ -156,9 +165,12 @@ func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	began := time.Now()
-	next, settings, err := s.again(ctx)
-	if err == nil && next.Hash() == s.now.Hash() && settings == s.settings && s.err == nil {
-		return s.now, errUnchanged
+	if s.stopped {
+		return s.now, errors.New("the robot is ending")
+	}
+	next, settings, err := s.edited(ctx)
+	if err == nil && next.Hash() == s.now.Hash() && settings == s.settings && s.err == nil && !s.dead {
+		return s.now, errors.Join(errUnchanged, next.Stop(ctx))
 	}
 	if err == nil {
 		err = s.swap(next)
@@ -169,15 +181,16 @@ func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, er
 		return s.now, err
 	}
 	s.now, s.settings, s.err = next, settings, nil
+	s.dead, s.loaded = false, time.Now()
 	_, err = s.r.bus.Publish(ctx, source, ReloadTopic, map[string]any{
 		"folder": next.Folder(), "hash": next.Hash(), "ms": time.Since(began).Milliseconds(),
 	})
 	return next, err
 }
 
-// again reads the settings once more: what scripts may do and know can be
+// edited reads the settings once more: what scripts may do and know can be
 // edited like them. Anything else in edged.toml holds from the next start on.
-func (s *scripts) again(ctx context.Context) (*lib.Behaviour, string, error) {
+func (s *scripts) edited(ctx context.Context) (*lib.Behaviour, string, error) {
 	c, err := config.Load(s.r.cfg.Dir(), environ(), s.r.settings)
 	if err != nil {
 		return nil, "", err

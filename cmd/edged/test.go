@@ -166,6 +166,10 @@ func (c *cli) testFolder(dir string, o testFlags, b bubble) (r folderResult) {
 		return r
 	}
 	r.Folder = cfg.Name
+	if cfg.Script.Isolated {
+		r.err = errors.New("test: these scripts are isolated (script.isolated in edged.toml), and tests run inside this process; if you trust them: EDGED_SCRIPT_ISOLATED=false edged test")
+		return r
+	}
 	folder, done, err := openFolder(dir)
 	if err != nil {
 		r.err = err

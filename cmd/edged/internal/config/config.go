@@ -47,7 +47,6 @@ type Script struct {
 	Time     Duration `toml:"time" doc:"computing time of one call"`
 	Steps    int64    `toml:"steps" doc:"interpreter steps of one call"`
 	Depth    int64    `toml:"depth" doc:"how deep calls may nest"`
-	Heap     Size     `toml:"heap" doc:"growth of the process during a call that ends the call"`
 	Isolated bool     `toml:"isolated" doc:"run the scripts in a child process with bounded memory, no files and no network"`
 	Memory   Size     `toml:"memory" doc:"data segment of an isolated child"`
 	Grace    Duration `toml:"grace" doc:"how long handlers of the old version may go on after a reload"`
@@ -163,7 +162,7 @@ func Default() Config {
 	return Config{
 		Log: "warn",
 		Script: Script{
-			Time: Duration(2e9), Steps: 10_000_000, Depth: 1000, Heap: 256 << 20,
+			Time: Duration(2e9), Steps: 10_000_000, Depth: 1000,
 			Memory: 64 << 20, Grace: Duration(2e9),
 		},
 		Board: Board{Window: Duration(1e9), MaxValue: 1 << 20, MaxRequests: 65_536},
