@@ -188,6 +188,9 @@ func (w *walker) elements(buf []byte, flags uint16, id uint64, bucket string, lo
 	if next > len(buf) || count == 0 && flags == flagBranch {
 		return nil, fmt.Errorf("page %d: %d elements", id, count)
 	}
+	if count == 0 && (lo != nil || len(bytes.Trim(buf[pageHeader:], "\x00")) > 0) {
+		return nil, fmt.Errorf("page %d: it says it is empty", id) // bbolt keeps empty pages as roots only, and clears them
+	}
 	var children []child
 	last := lo
 	for i := range count {
