@@ -96,6 +96,10 @@ func start(t *testing.T, dir string, args ...string) *robot {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() && r.cmd.ProcessState == nil {
+			out, _ := r.edged("trace", "-n", "40")
+			t.Logf("what happened last:\n%s", out)
+		}
 		r.end(syscall.SIGKILL)
 		if t.Failed() {
 			t.Logf("the robot said:\n%s", r.out)
