@@ -171,7 +171,7 @@ func Open(b *bus.Bus, o Options) (*Board, error) {
 	d.clock.start()
 	d.gone.init()
 	d.reqs.init()
-	d.logs.init()
+	d.logs.init(d)
 	if o.Path == "" {
 		return d, nil
 	}

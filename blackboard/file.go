@@ -85,7 +85,7 @@ func (b *Board) loader() visitor {
 		begin: func() {
 			b.entries, b.damaged, b.ruined = map[string]*entry{}, nil, nil
 			b.reqs.init()
-			b.logs.init()
+			b.logs.init(b)
 		},
 		visit: b.load,
 	}

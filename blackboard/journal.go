@@ -38,16 +38,19 @@ type Journal struct {
 
 // logs are the journals and record rooms. Guarded by Board.mu.
 type logs struct {
+	b        *Board
 	journals map[string]*Journal
 	rooms    map[string]*Records
 }
 
-func (l *logs) init() { l.journals, l.rooms = map[string]*Journal{}, map[string]*Records{} }
+func (l *logs) init(b *Board) {
+	l.b, l.journals, l.rooms = b, map[string]*Journal{}, map[string]*Records{}
+}
 
 func (l *logs) journal(name string) *Journal {
 	j := l.journals[name]
 	if j == nil {
-		j = &Journal{name: name, recs: map[uint64][]byte{}, o: JournalOptions{Limit: 10000, Bytes: 16 << 20, Mode: Sync}}
+		j = &Journal{b: l.b, name: name, recs: map[uint64][]byte{}, o: JournalOptions{Limit: 10000, Bytes: 16 << 20, Mode: Sync}}
 		l.journals[name] = j
 	}
 	return j
@@ -62,7 +65,6 @@ func (b *Board) Journal(name string, o JournalOptions) (*Journal, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.logs.journal(name)
-	j.b = b
 	if o.Limit > 0 {
 		j.o.Limit = o.Limit
 	}

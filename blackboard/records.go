@@ -21,7 +21,7 @@ type Records struct {
 func (l *logs) room(ns string) *Records {
 	r := l.rooms[ns]
 	if r == nil {
-		r = &Records{ns: ns, recs: map[string][]byte{}}
+		r = &Records{b: l.b, ns: ns, recs: map[string][]byte{}}
 		l.rooms[ns] = r
 	}
 	return r
@@ -31,9 +31,7 @@ func (l *logs) room(ns string) *Records {
 func (b *Board) Records(ns string) *Records {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := b.logs.room(ns)
-	r.b = b
-	return r
+	return b.logs.room(ns)
 }
 
 // Put stores a record under a name; with sync it is on disk when Put returns.
