@@ -58,11 +58,7 @@ type Bus struct {
 	// Touched only by who holds busy.
 	held   Event // staged while nobody delivered
 	routes routes
-	clock  struct {
-		base time.Time
-		read time.Duration // when wall was looked at
-		wall int64         // Unix nanoseconds of base, as the wall clock has it now
-	}
+	clock  clock
 
 	subsMu sync.Mutex // guards subs, kept; never held while calling out
 	subs   []*Subscription
@@ -102,7 +98,7 @@ func New(o Options) *Bus {
 		o.Topics = 4096
 	}
 	b := &Bus{opt: o, wheel: timer.New(), kept: map[string]Event{}}
-	b.clock.base = time.Now()
+	b.clock.start()
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
@@ -397,20 +393,6 @@ func (b *Bus) deliver(e *Event) error {
 	return nil
 }
 
-// stamp gives the event its time, once, when somebody keeps it. Reading the
-// monotonic clock costs half of reading both, so the wall clock is looked at
-// once a second; a step of it shows after that.
-func (b *Bus) stamp(e *Event) {
-	if e.at != 0 {
-		return
-	}
-	mono := time.Since(b.clock.base)
-	if b.clock.wall == 0 || mono-b.clock.read > time.Second {
-		b.clock.read, b.clock.wall = mono, time.Now().UnixNano()-int64(mono)
-	}
-	e.at = b.clock.wall + int64(mono)
-}
-
 // Close ends the bus: publishing becomes an error, handlers finish what is
 // queued until ctx ends, then their context is cancelled and the rest is
 // discarded and counted. It returns when no goroutine of the bus is left, or
@@ -443,6 +425,7 @@ func (b *Bus) Close(ctx context.Context) error {
 		}
 	}
 	b.cancel()
+	b.clock.stop()
 	b.wheel.Close()
 	for _, s := range b.subscriptions() {
 		s.Close()

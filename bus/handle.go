@@ -25,36 +25,45 @@ func (b *Bus) Handle(filter string, q Queue, h func(ctx context.Context, e Event
 	b.attach(s)
 	go func() {
 		defer b.workers.Done()
-		var e Event
-		for {
-			switch ok, more := s.take(&e); {
-			case ok:
-				s.call(h, e)
-			case !more:
-				return
-			default:
-				<-s.wake
-			}
+		for s.work(h) {
 		}
 	}()
 	return s, nil
 }
 
-func (s *Subscription) call(h func(context.Context, Event) error, e Event) {
-	ctx := s.cause(e)
+// work calls h for one event after the other. It returns true when h panicked:
+// one recover serves for all calls up to then.
+func (s *Subscription) work(h func(context.Context, Event) error) (again bool) {
+	var (
+		e   Event
+		ctx context.Context
+	)
 	defer func() {
 		if p := recover(); p != nil {
+			again = true
 			s.failed(ctx, e, panicError(p))
 		}
 	}()
-	if err := h(ctx, e); err != nil {
-		s.failed(ctx, e, err)
+	for {
+		ok, more := s.take(&e)
+		switch {
+		case ok:
+			ctx = s.cause(&e)
+			if err := h(ctx, e); err != nil {
+				s.failed(ctx, e, err)
+			}
+		case !more:
+			return false
+		default:
+			ctx, e = nil, Event{} // what is done may be collected while it sleeps
+			<-s.wake
+		}
 	}
 }
 
 // cause makes the handler's context. While events queue up, contexts are made
 // by the handful; a handler that keeps one keeps its neighbours too.
-func (s *Subscription) cause(e Event) context.Context {
+func (s *Subscription) cause(e *Event) context.Context {
 	if len(s.contexts) == 0 {
 		s.contexts = make([]causeCtx, 1+s.hand.left())
 	}

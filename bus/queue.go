@@ -9,7 +9,7 @@ import "sync/atomic"
 // atomic index. So the bound and the order of drops are exact.
 
 // grip is how many events a reader takes in hand.
-const grip = 16
+const grip = 32
 
 // hand holds the events that the reader has taken off the ring. Only the
 // reader touches events; next and size are shared.
