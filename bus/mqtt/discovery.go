@@ -17,6 +17,7 @@ import (
 type Discovery struct {
 	Enabled  bool     // setting mqtt.discovery
 	Prefix   string   // Home Assistant's own; "homeassistant"
+	Node     string   // name of the device; the client's id or the robot's name
 	Entities []Entity // more may be declared later
 	// Memory remembers what was announced, so that an entity that is no longer
 	// declared is removed even after a restart. nil is the process's memory.
@@ -64,6 +65,7 @@ func newAnnouncer(m *mapper, o Discovery, node, status string) *announcer {
 	if o.Prefix == "" {
 		o.Prefix = "homeassistant"
 	}
+	node = or(o.Node, node)
 	return &announcer{m: m, o: o, node: word(node), status: status, entities: o.Entities}
 }
 
