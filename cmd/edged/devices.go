@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"edged/background"
+	"edged/bus"
+	"edged/bus/mqtt"
 	"edged/cmd/edged/internal/config"
 	"edged/hw"
 	"edged/hw/sim"
@@ -23,6 +25,7 @@ import (
 type devices struct {
 	world    *sim.World
 	services []namedService
+	entities []mqtt.Entity // what Home Assistant is told of them
 }
 
 type namedService struct {
@@ -144,7 +147,9 @@ func (ds *devices) apartment(rig *hw.Rig, d *device) error {
 }
 
 func (ds *devices) simSensor(rig *hw.Rig, d *device) error {
-	s := sim.NewSensor(d.name, d.text("unit"))
+	unit := d.text("unit")
+	s := sim.NewSensor(d.name, unit)
+	ds.entities = append(ds.entities, sensorEntity(d.name, unit))
 	d.used["value"] = true
 	if v, ok := d.table["value"]; ok {
 		s.Set(v)
@@ -168,7 +173,15 @@ func (d *device) limits(field string) hw.Limits {
 
 func (ds *devices) simActuator(rig *hw.Rig, d *device) error {
 	l := d.limits("value")
+	ds.follows(d, l)
 	return rig.AddActuator(sim.NewActuator(d.name, l), l)
+}
+
+// follows notes an actuator that follows a topic.
+func (ds *devices) follows(d *device, l hw.Limits) {
+	if topic, ok := d.table["bind"].(string); ok && bus.ValidTopic(topic) == nil {
+		ds.entities = append(ds.entities, outputEntity(d.name, topic, l.Fields["value"]))
+	}
 }
 
 func (ds *devices) outputTwin(rig *hw.Rig, d *device) error {
@@ -197,6 +210,7 @@ func (ds *devices) sysfsSensor(rig *hw.Rig, d *device) error {
 	if d.table["stale"] != nil {
 		b.Stale = d.duration("stale")
 	}
+	ds.entities = append(ds.entities, sensorEntity(d.name, s.Unit()))
 	return rig.AddSensor(s, b)
 }
 
@@ -212,5 +226,6 @@ func (ds *devices) sysfsOutput(rig *hw.Rig, d *device) error {
 		f.Slew = own.Fields["value"].Slew
 		l.Fields = map[string]hw.Range{"value": f}
 	}
+	ds.follows(d, l)
 	return rig.AddActuator(o, l)
 }

@@ -112,7 +112,7 @@ func (l *mqttLink) newLocal(b *broker.Broker) error {
 	r := l.r
 	local, err := mqtt.NewLocal(r.bus, b, mqtt.LocalOptions{
 		Node: r.cfg.Name, Prefix: r.prefix(), Mapping: r.mapping(),
-		Discovery: mqtt.Discovery{Enabled: r.cfg.MQTT.Discovery, Memory: r.board.Records("discovery")},
+		Discovery: r.discovery(),
 	})
 	if err == nil {
 		l.local.Store(local)
@@ -181,7 +181,7 @@ func (l *mqttLink) newBridge() error {
 		URL: m.URL, ClientID: id, Prefix: r.prefix(), Insecure: m.Insecure,
 		Username: m.Username, PasswordFile: r.cfg.Path(m.PasswordFile),
 		TLS:     mqtt.TLS{CA: r.cfg.Path(m.TLS.CA), Cert: r.cfg.Path(m.TLS.Cert), Key: r.cfg.Path(m.TLS.Key)},
-		Mapping: r.mapping(), Discovery: mqtt.Discovery{Enabled: m.Discovery, Memory: r.board.Records("discovery")},
+		Mapping: r.mapping(), Discovery: r.discovery(),
 		Outbox: l.spool, Limit: int(m.Outbox.Limit), Bytes: int64(m.Outbox.Bytes), Overflow: overflow,
 		MaxPacket: int(m.MaxPacket), KeepAlive: time.Duration(m.KeepAlive), Log: r.log,
 	})

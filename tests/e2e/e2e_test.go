@@ -330,3 +330,40 @@ func TestPortInUse(t *testing.T) {
 		t.Errorf("got %v and %s, want an error that names mqtt.listen", err, out)
 	}
 }
+
+// listen notes every event of a filter until the test ends. It returns when
+// the robot sends them.
+func (r *robot) listen(filter string) *output {
+	r.t.Helper()
+	out := &output{}
+	cmd := exec.Command(r.bin, "--socket", r.socket, "sub", "--json", filter)
+	cmd.Env, cmd.Stdout, cmd.Stderr = r.env, out, out
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	r.until("listening", 10*time.Second, func() bool {
+		r.must("pub", "listening")
+		return strings.Contains(out.String(), `"topic":"listening"`)
+	})
+	return out
+}
+
+// events are the payloads that were noted for a topic, as JSON.
+func events(t *testing.T, o *output, topic string) (list []string) {
+	t.Helper()
+	text := o.String()
+	for l := range strings.Lines(text[:strings.LastIndex(text, "\n")+1]) {
+		var e struct {
+			Topic   string
+			Payload json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(l), &e); err != nil {
+			t.Fatalf("%v in %q", err, l)
+		}
+		if e.Topic == topic {
+			list = append(list, string(e.Payload))
+		}
+	}
+	return list
+}

@@ -97,10 +97,11 @@ type MQTT struct {
 	Subscribe []Route `toml:"subscribe" doc:"what comes in; everything but the runtime's own topics if there is no list"`
 	Publish   []Route `toml:"publish" doc:"what goes out; everything but messages between agents if there is no list"`
 
-	Outbox    Outbox `toml:"outbox"`
-	Discovery bool   `toml:"discovery" doc:"tell Home Assistant what the robot has"`
-	Users     []User `toml:"users" doc:"who may connect to the broker inside; needed beyond loopback"`
-	TLS       TLS    `toml:"tls"`
+	Outbox    Outbox   `toml:"outbox"`
+	Discovery bool     `toml:"discovery" doc:"tell Home Assistant what the robot has"`
+	Entities  []Entity `toml:"entities" doc:"what else it is told, or in which words"`
+	Users     []User   `toml:"users" doc:"who may connect to the broker inside; needed beyond loopback"`
+	TLS       TLS      `toml:"tls"`
 }
 
 // Route maps the topics of a filter in one direction.
@@ -120,6 +121,23 @@ type Outbox struct {
 	Limit    int64  `toml:"limit" doc:"messages that may wait for the outside broker"`
 	Bytes    Size   `toml:"bytes" doc:"bytes that may wait for it"`
 	Overflow string `toml:"overflow" doc:"what a full outbox gives up: drop_oldest or drop_new"`
+}
+
+// Entity is one thing in Home Assistant. One that has the name of a device
+// changes how that one is shown.
+type Entity struct {
+	Kind     string `toml:"kind"`
+	ID       string `toml:"id"`
+	Name     string `toml:"name"`
+	State    string `toml:"state"`
+	Command  string `toml:"command"`
+	Unit     string `toml:"unit"`
+	Class    string `toml:"class"`
+	Template string `toml:"template"`
+	Icon     string `toml:"icon"`
+	On       string `toml:"on"`
+	Off      string `toml:"off"`
+	Press    string `toml:"press"`
 }
 
 // User may connect to the broker inside.

@@ -60,6 +60,10 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"log = \"inf\"\n", `log is "inf", not one of debug, info, warn, error, off; did you mean "info"?`},
 		{"[[mqtt.subscribe]]\nqos = 1\n", `entry 1 of [[mqtt.subscribe]] has no filter`},
 		{"[[mqtt.publish]]\nfilter = \"a\"\nqos = 3\n", `"a": qos is 3; use 0, 1 or 2`},
+		{"[[mqtt.entities]]\nkind = \"switch\"\n", `entry 1 of [[mqtt.entities]] has no id`},
+		{"[[mqtt.entities]]\nid = \"door\"\n", `entity "door" has no kind, and no device has that name; kinds are sensor, binary_sensor, switch, button`},
+		{"[[mqtt.entities]]\nid = \"door\"\nkind = \"swich\"\n", `entity "door": unknown kind "swich"; did you mean "switch"?`},
+		{"[mqtt]\nentities = 3\n", `want a list of tables, [[mqtt.entities]]`},
 		{"[devices.lamp]\nfile = \"x\"\n", `device "lamp" has no driver`},
 		{"[allow]\nbus.pbu = [\"a\"]\n", `unknown key "allow.bus.pbu"; did you mean "allow.bus.pub"?`},
 	} {

@@ -111,6 +111,7 @@ func plainMessage(e *toml.DecodeError) string {
 		{"int64", "a whole number"}, {"bool", "true or false"}, {"string", "text"},
 		{"[]config.Route", `a list of tables, [[mqtt.subscribe]] with filter = "…"`},
 		{"[]config.User", "a list of tables, [[mqtt.users]]"},
+		{"[]config.Entity", "a list of tables, [[mqtt.entities]]"},
 	} {
 		if strings.HasSuffix(msg, "of type "+t.goName) || strings.HasSuffix(msg, "type "+t.goName) {
 			what, _, _ := strings.Cut(strings.TrimPrefix(msg, "cannot decode TOML "), " into ")

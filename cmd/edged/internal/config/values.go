@@ -166,10 +166,38 @@ func (c *Config) check() error {
 			}
 		}
 	}
+	for i, e := range c.MQTT.Entities {
+		if err := c.checkEntity(i, e); err != nil {
+			return err
+		}
+	}
 	for name, d := range c.Devices {
 		if _, ok := d["driver"].(string); !ok {
 			return &Error{Where: c.where("devices"), Msg: fmt.Sprintf("device %q has no driver", name), Hint: `write driver = "sysfs.sensor" or another that doc/configuration.md lists`}
 		}
+	}
+	return nil
+}
+
+// kinds are what an entity can be.
+var kinds = []string{"sensor", "binary_sensor", "switch", "button"}
+
+func (c *Config) checkEntity(i int, e Entity) error {
+	bad := func(msg, hint string) error {
+		return &Error{Where: c.where("mqtt.entities"), Msg: msg, Hint: hint}
+	}
+	_, device := c.Devices[e.ID]
+	switch {
+	case e.ID == "":
+		return bad(fmt.Sprintf("entry %d of [[mqtt.entities]] has no id", i+1), "")
+	case e.Kind == "" && !device && e.ID != "stop":
+		return bad(fmt.Sprintf("entity %q has no kind, and no device has that name", e.ID), "kinds are "+strings.Join(kinds, ", "))
+	case e.Kind != "" && !contains(kinds, e.Kind):
+		hint := "there are " + strings.Join(kinds, ", ")
+		if s := value.Nearest(e.Kind, kinds); s != "" {
+			hint = fmt.Sprintf("did you mean %q?", s)
+		}
+		return bad(fmt.Sprintf("entity %q: unknown kind %q", e.ID, e.Kind), hint)
 	}
 	return nil
 }

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"edged/tests/peer"
+)
+
+// mosquitto is a broker outside, on a free loopback port.
+type mosquitto struct {
+	t    *testing.T
+	port string
+}
+
+func startMosquitto(t *testing.T) *mosquitto {
+	t.Helper()
+	bin := peer.Need(t, "mosquitto", "mosquitto")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	conf := filepath.Join(t.TempDir(), "mosquitto.conf")
+	if err := os.WriteFile(conf, []byte("listener "+port+" 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "-c", conf)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	m := &mosquitto{t, port}
+	await(t, "mosquitto listens", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return m
+}
+
+func (m *mosquitto) url() string { return "tcp://127.0.0.1:" + m.port }
+
+func (m *mosquitto) pub(args ...string) {
+	m.t.Helper()
+	pub := peer.Need(m.t, "mosquitto_pub", "mosquitto-clients")
+	if out, err := exec.Command(pub, append([]string{"-h", "127.0.0.1", "-p", m.port, "-q", "1"}, args...)...).CombinedOutput(); err != nil {
+		m.t.Fatalf("mosquitto_pub: %v\n%s", err, out)
+	}
+}
+
+// sub notes what arrives, as lines "topic retained payload", until the test
+// ends. It returns when the subscription stands.
+func (m *mosquitto) sub(filters ...string) *output {
+	m.t.Helper()
+	args := []string{"-oL", peer.Need(m.t, "mosquitto_sub", "mosquitto-clients"), "-h", "127.0.0.1", "-p", m.port, "-q", "1", "-d", "-F", "%t %r %p"}
+	for _, f := range filters {
+		args = append(args, "-t", f)
+	}
+	cmd := exec.Command("stdbuf", args...) // it prints to a pipe in blocks otherwise
+	out := &output{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	await(m.t, "mosquitto_sub has subscribed", func() bool { return strings.Contains(out.String(), "Subscribed (mid") })
+	return out
+}
+
+// messages are the lines that mosquitto_sub has printed for a topic.
+func (o *output) messages(topic string) (list []string) {
+	for l := range strings.Lines(o.String()) {
+		if rest, ok := strings.CutPrefix(strings.TrimSuffix(l, "\n"), topic+" "); ok {
+			list = append(list, rest)
+		}
+	}
+	return list
+}
+
+// topics are those of the lines mosquitto_sub has printed.
+func (o *output) topics(prefix string) (list []string) {
+	for l := range strings.Lines(o.String()) {
+		if topic, _, ok := strings.Cut(l, " "); ok && strings.HasPrefix(topic, prefix) {
+			list = append(list, topic)
+		}
+	}
+	return list
+}
+
+// await waits for something outside; a busy machine may take its time.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("did not happen: %s", what)
+}
+
+// connected waits until the robot's bridge is up.
+func (r *robot) connected() {
+	r.t.Helper()
+	r.until("a connection to the broker", 20*time.Second, func() bool {
+		out, err := r.edged("status", "--json")
+		return err == nil && strings.Contains(out, `"connected": true`)
+	})
+}
+
+// TestTwoRobots: what one publishes arrives in the other once, and what that
+// one answers comes back once; nothing goes round, with prefixes or without.
+func TestTwoRobots(t *testing.T) {
+	const n = 20
+	for _, x := range []struct {
+		name         string
+		settings     [2]string // of a and of b
+		ping, heard  string    // as a says it, as b hears it
+		pong, answer string    // as b says it, as a hears it
+	}{
+		{"one room", [2]string{
+			`subscribe = [{filter = "room/#", qos = 1}]` + "\n" + `publish = [{filter = "room/#", qos = 1}]`,
+			`subscribe = [{filter = "room/#", qos = 1}]` + "\n" + `publish = [{filter = "room/#", qos = 1}]`,
+		}, "room/ping", "room/ping", "room/pong", "room/pong"},
+		{"prefixes", [2]string{
+			`out_prefix = "a/"` + "\n" + `subscribe = [{filter = "b/#", qos = 1}]` + "\n" + `publish = [{filter = "#", qos = 1}]`,
+			`out_prefix = "b/"` + "\n" + `subscribe = [{filter = "a/#", qos = 1}]` + "\n" + `publish = [{filter = "#", qos = 1}]`,
+		}, "room/ping", "a/room/ping", "room/pong", "b/room/pong"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			m := startMosquitto(t)
+			script := fmt.Sprintf("def on_ping(ev):\n    bus.publish(%q, ev.payload)\n\non(%q, on_ping)\n", x.pong, x.heard)
+			settings := func(name, mqtt string) string {
+				return fmt.Sprintf("name = %q\n\n[mqtt]\nurl = %q\nclient_id = %q\n%s\n\n[allow]\nall = true\n", name, m.url(), name, mqtt)
+			}
+			onWire := m.sub("#")
+			var robots [2]*robot
+			var seen [2]*output
+			for i, name := range []string{"a", "b"} {
+				files := map[string]string{"main.star": "", "edged.toml": settings(name, x.settings[i])}
+				if name == "b" {
+					files["main.star"] = script
+				}
+				dir := folder(t, files)
+				robots[i] = start(t, dir, "run", dir)
+				robots[i].connected()
+				seen[i] = robots[i].listen("#")
+			}
+			for i := range n {
+				robots[0].must("pub", x.ping, fmt.Sprint(i))
+			}
+			await(t, "all answers", func() bool { return len(events(t, seen[0], x.answer)) >= n })
+			// One more round: whatever still goes in circles would overtake it.
+			robots[0].must("pub", x.ping, "99")
+			await(t, "the last answer", func() bool { return strings.HasSuffix(fmt.Sprint(events(t, seen[0], x.answer)), " 99]") })
+			want := make([]string, n+1)
+			for i := range n {
+				want[i] = fmt.Sprint(i)
+			}
+			want[n] = "99"
+			for who, got := range map[string][]string{
+				"a said":   events(t, seen[0], x.ping),
+				"b heard":  events(t, seen[1], x.heard),
+				"b said":   events(t, seen[1], x.pong),
+				"a heard":  events(t, seen[0], x.answer),
+				"the wire": values(onWire.messages(strings.TrimPrefix(x.heard, "/"))),
+				"and back": values(onWire.messages(x.answer)),
+			} {
+				if fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("%s: got %v, want %v", who, got, want)
+				}
+			}
+		})
+	}
+}
+
+// values are the payloads of lines "retained payload".
+func values(lines []string) (list []string) {
+	for _, l := range lines {
+		_, payload, _ := strings.Cut(l, " ")
+		list = append(list, payload)
+	}
+	return list
+}
