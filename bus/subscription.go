@@ -43,12 +43,14 @@ type Subscription struct {
 	opt     Queue
 	tap     func(Event)
 	after   uint64 // events up to this seq came by replay
+	since   uint64 // seq of the last event before it was made
 
 	ctx    context.Context // what handlers run under
 	closed atomic.Bool
 	wake   chan struct{} // one token when a waiting reader has something to do
 
 	_        line
+	refused  atomic.Uint64
 	mu       sync.Mutex // guards everything below
 	ring     []Event    // grows by need; its length is a power of two
 	head     uint64     // absolute position of the oldest queued event
@@ -73,9 +75,11 @@ type line [64]byte
 type SubscriptionStats struct {
 	Name       string `json:"name,omitempty"`
 	Filter     string `json:"filter"`
+	Since      uint64 `json:"since"` // number of the last event before it began to listen
 	Queued     int    `json:"queued"`
 	Limit      int    `json:"limit"`
 	Taken      uint64 `json:"taken"`
+	Refused    uint64 `json:"refused,omitempty"` // Where said no
 	DropOldest uint64 `json:"drop_oldest,omitempty"`
 	DropNew    uint64 `json:"drop_new,omitempty"`
 	Replaced   uint64 `json:"replaced,omitempty"` // by a newer one of the same topic: Latest, Collapse
@@ -119,7 +123,7 @@ func (b *Bus) subscription(filter string, q Queue, tap func(Event)) (*Subscripti
 	if q.Limit <= 0 {
 		q.Limit = 64
 	}
-	return &Subscription{b: b, filters: filters, opt: q, tap: tap, ctx: b.ctx, wake: make(chan struct{}, 1)}, nil
+	return &Subscription{b: b, filters: filters, opt: q, tap: tap, since: b.Seq(), ctx: b.ctx, wake: make(chan struct{}, 1)}, nil
 }
 
 func (s *Subscription) matches(topic string) bool {
@@ -137,6 +141,8 @@ func (s *Subscription) offer(e *Event) {
 	case s.opt.Where == nil || s.guard(*e, s.opt.Where):
 		s.b.stamp(e)
 		s.push(e)
+	default:
+		s.refused.Add(1)
 	}
 }
 
@@ -245,5 +251,6 @@ func (s *Subscription) Stats() SubscriptionStats {
 	defer s.mu.Unlock()
 	st := s.stats
 	st.Name, st.Filter, st.Queued, st.Limit = s.opt.Name, s.filters[0], s.n+s.hand.left(), s.opt.Limit
+	st.Since, st.Refused = s.since, s.refused.Load()
 	return st
 }
