@@ -3,8 +3,10 @@ package blackboard
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,6 +111,7 @@ var benchKeys = func() []string {
 var benchValues = []any{"21.5 degrees", "21.6 degrees"}
 
 func BenchmarkSetWatched(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the program does at start
 	ctx := context.Background()
 	var seen atomic.Uint64
 	b.Run("limit", func(b *testing.B) {
@@ -254,38 +257,23 @@ func BenchmarkRequest(b *testing.B) {
 // BenchmarkRequestAcross has a goroutine on the other side; p50-ns counts.
 func BenchmarkRequestAcross(b *testing.B) {
 	ctx := context.Background()
-	rounds := func(b *testing.B, round func()) {
-		var lat []time.Duration
-		pace := time.NewTicker(500 * time.Microsecond)
-		defer pace.Stop()
-		for b.Loop() {
-			<-pace.C
-			t := time.Now()
-			round()
-			lat = append(lat, time.Since(t))
+	l := newLimit()
+	q := make(chan *limitRequest, 1024)
+	defer close(q)
+	l.watch["plan"] = append(l.watch["plan"], func(_ string, _, v any) { q <- v.(*limitRequest) })
+	go func() {
+		for r := range q {
+			l.reply(r.id, true)
 		}
-		slices.Sort(lat)
-		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(float64(lat[len(lat)/2]), "p50-ns")
-		b.ReportMetric(float64(lat[len(lat)*99/100]), "p99-ns")
-	}
-	b.Run("limit", func(b *testing.B) {
-		l := newLimit()
-		q := make(chan *limitRequest, 1024)
-		defer close(q)
-		l.watch["plan"] = append(l.watch["plan"], func(_ string, _, v any) { q <- v.(*limitRequest) })
-		go func() {
-			for r := range q {
-				l.reply(r.id, true)
-			}
-		}()
-		rounds(b, func() {
-			_, ch := l.post("plan", true)
-			<-ch
-		})
+	}()
+	watched, volunteered := memory(b), memory(b)
+	_, _ = watched.Watch("plan", WatchOptions{}, func(ctx context.Context, c Change) error {
+		watched.Reply(ctx, "bench", c.New.(*Request), true)
+		return nil
 	})
-	edged := func(b *testing.B, d *Board) {
-		rounds(b, func() {
+	_, _ = volunteered.Volunteer("plan", VolunteerOptions{}, func(context.Context, *Request) (any, error) { return true, nil })
+	ask := func(d *Board) func() {
+		return func() {
 			f, err := d.Post(ctx, "bench", "plan", true, PostOptions{})
 			if err != nil {
 				b.Fatal(err)
@@ -293,21 +281,33 @@ func BenchmarkRequestAcross(b *testing.B) {
 			if v, err := f.Result(ctx); v != true || err != nil {
 				b.Fatal(v, err)
 			}
-		})
+		}
 	}
-	b.Run("edged", func(b *testing.B) {
-		d := memory(b)
-		_, _ = d.Watch("plan", WatchOptions{}, func(ctx context.Context, c Change) error {
-			d.Reply(ctx, "bench", c.New.(*Request), true)
-			return nil
-		})
-		edged(b, d)
-	})
-	b.Run("edged-volunteer", func(b *testing.B) {
-		d := memory(b)
-		_, _ = d.Volunteer("plan", VolunteerOptions{}, func(context.Context, *Request) (any, error) { return true, nil })
-		edged(b, d)
-	})
+	ways := []struct {
+		name string
+		ask  func()
+		lat  []time.Duration
+	}{
+		{name: "limit-", ask: func() {
+			_, ch := l.post("plan", true)
+			<-ch
+		}},
+		{name: "", ask: ask(watched)},
+		{name: "volunteer-", ask: ask(volunteered)},
+	}
+	for b.Loop() {
+		w := &ways[rand.IntN(len(ways))] // by lot: the machine's mood changes by the second
+		time.Sleep(500 * time.Microsecond)
+		t := time.Now()
+		w.ask()
+		w.lat = append(w.lat, time.Since(t))
+	}
+	b.ReportMetric(0, "ns/op")
+	for _, w := range ways {
+		slices.Sort(w.lat)
+		b.ReportMetric(float64(w.lat[len(w.lat)/2]), w.name+"p50-ns")
+		b.ReportMetric(float64(w.lat[len(w.lat)*99/100]), w.name+"p99-ns")
+	}
 }
 
 // BenchmarkSync compares durable sets: all of 32 writers, and one alone.

@@ -101,7 +101,6 @@ type Board struct {
 	entries map[string]*entry
 	rules   []declared
 	closed  bool
-	clock   clock
 
 	commits committer
 	gone    graves
@@ -119,7 +118,8 @@ type Board struct {
 // An entry is one key. It stays in the map while the key is absent but its
 // removal is not on disk yet.
 type entry struct {
-	key, topic string
+	key  string
+	line *bus.Line // of its events; made at the first
 	state
 	rule    *Rule        // what Declare says, nil for the defaults
 	flight  *batch       // a running commit that changes this key
@@ -168,7 +168,6 @@ func (s *state) entry(key string) Entry {
 func Open(b *bus.Bus, o Options) (*Board, error) {
 	o.fill()
 	d := &Board{opt: o, bus: b, wheel: b.Timers(), entries: map[string]*entry{}}
-	d.clock.start()
 	d.gone.init()
 	d.reqs.init()
 	d.logs.init(d)
@@ -248,27 +247,6 @@ func (b *Board) Damaged(key string) error {
 func (b *Board) Has(key string) bool {
 	_, ok := b.Get(key)
 	return ok
-}
-
-// clock stamps changes at half the price of time.Now: it reads the monotonic
-// clock and the wall clock once a second only. The caller holds Board.mu.
-type clock struct {
-	base time.Time
-	wall int64
-}
-
-func (c *clock) start() {
-	c.base = time.Now()
-	c.wall = c.base.UnixNano()
-}
-
-func (c *clock) now() int64 {
-	d := time.Since(c.base)
-	if d > time.Second {
-		c.start()
-		return c.wall
-	}
-	return c.wall + int64(d)
 }
 
 type counters struct {

@@ -17,7 +17,7 @@ func (b *Board) postDurable(ctx context.Context, r *Request) error {
 				return err
 			}
 			b.reqs.last++
-			r.ID, r.at = b.reqs.last, b.clock.now()
+			r.ID, r.at = b.reqs.last, b.bus.Now()
 			t.add(r.put())
 			return nil
 		},

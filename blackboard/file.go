@@ -100,6 +100,9 @@ func (b *Board) load(bucket string, k, v []byte) error {
 	case bucket == bucketValues:
 		var s state
 		if s, err = decodeState(k, v); err == nil {
+			err = checkKey("load", key)
+		}
+		if err == nil {
 			e := b.loaded(key)
 			e.state, e.disk = s, true
 		}
@@ -136,7 +139,7 @@ func (b *Board) load(bucket string, k, v []byte) error {
 func (b *Board) loaded(key string) *entry {
 	e := b.entries[key]
 	if e == nil {
-		e = &entry{key: key, topic: topic(boardRoom, key)}
+		e = &entry{key: key}
 		b.entries[key] = e
 	}
 	return e

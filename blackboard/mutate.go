@@ -114,7 +114,7 @@ func (b *Board) mutate(ctx context.Context, writer, op string, mode Mode, keys [
 			b.mu.Lock()
 			continue
 		}
-		v := &view{b: b, ctx: ctx, writer: writer, mode: mode, at: b.clock.now()}
+		v := &view{b: b, ctx: ctx, writer: writer, mode: mode, at: b.bus.Now()}
 		if err := eval(v); err != nil {
 			b.sweepAll(keys)
 			b.mu.Unlock()
@@ -179,7 +179,7 @@ func (b *Board) mutateSync(ctx context.Context, writer, name string, mode Mode, 
 		if _, _, err := b.prepare(name, mode, keys); err != nil {
 			return err
 		}
-		v = &view{b: b, ctx: ctx, writer: writer, mode: mode, at: b.clock.now(), overlay: t.overlay}
+		v = &view{b: b, ctx: ctx, writer: writer, mode: mode, at: b.bus.Now(), overlay: t.overlay}
 		if err := eval(v); err != nil {
 			return err
 		}

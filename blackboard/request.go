@@ -38,7 +38,7 @@ type Request struct {
 	prev, next *Request
 	expiry     *timer.Timer
 	claim      *claim
-	telling    // ctx.ev is the request's event
+	telling    // ctx names the request's event
 }
 
 // claim is what volunteers did about a request.
@@ -148,7 +148,7 @@ func (b *Board) Post(ctx context.Context, writer, key string, task any, o PostOp
 		b.mu.Lock()
 		if err = b.reqs.room(b); err == nil {
 			b.reqs.last++
-			r.ID, r.at = b.reqs.last, b.clock.now()
+			r.ID, r.at = b.reqs.last, b.bus.Now()
 			b.admit(ctx, r, true)
 		}
 		b.mu.Unlock()
@@ -189,7 +189,8 @@ func (b *Board) admit(ctx context.Context, r *Request, here bool) {
 	if r.timeout > 0 {
 		r.expiry = b.wheel.After(r.timeout, func() { b.giveUp(r) })
 	}
-	r.ctx.ev, _ = b.bus.Stage(ctx, r.From, l.topic, r)
+	ev, _ := b.bus.Stage(ctx, r.From, l.topic, r)
+	r.ctx.Caused = bus.CausedBy(ctx, ev)
 	if len(b.watches.sync) == 0 {
 		return
 	}
@@ -197,7 +198,7 @@ func (b *Board) admit(ctx context.Context, r *Request, here bool) {
 		l.syncs, l.syncGen = b.watches.matching(r.Key), b.watches.gen
 	}
 	for _, w := range l.syncs {
-		r.add(ctx, w, r.ctx.ev, nil, r, here)
+		r.add(ctx, w, ev, nil, r, here)
 	}
 }
 
@@ -334,7 +335,7 @@ func (b *Board) offerWaiting(w *Watch) {
 			switch {
 			case r.claim != nil && r.claim.owner != nil:
 			case w.o.Sync:
-				c := &toldCtx{context.Background(), w, r.ctx.ev}
+				c := &toldCtx{bus.CausedBy(context.Background(), r.ctx.Event()), w}
 				waits = append(waits, wait{w, w.queue.push(told{c, nil, r})})
 			default:
 				_, _ = b.bus.Stage(context.Background(), r.From, l.topic, &offer{r, w})

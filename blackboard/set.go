@@ -49,7 +49,7 @@ func (b *Board) Set(ctx context.Context, writer, key string, v any, o SetOptions
 		})
 		return version, err
 	}
-	h := b.apply(ctx, e, e.next(b, v, o.TTL, mode, writer, b.clock.now()), false)
+	h := b.apply(ctx, e, e.next(b, v, o.TTL, mode, writer, b.bus.Now()), false)
 	version := e.version
 	b.mu.Unlock()
 	if h != nil {
@@ -82,7 +82,6 @@ func (b *Board) create(op, key string) (*entry, error) {
 		return nil, err
 	}
 	e := &entry{key: strings.Clone(key), rule: b.rule(key)}
-	e.topic = topic(boardRoom, key)
 	e.version = b.gone.take(key)
 	b.entries[e.key] = e
 	return e, nil
@@ -145,7 +144,10 @@ func (b *Board) apply(ctx context.Context, e *entry, s state, stored bool) *hear
 		b.become(e, &s, stored)
 	}
 	n.version = e.version
-	ev, _ := b.bus.Stage(ctx, s.writer, e.topic, n) // it fails when the bus is closed: nobody listens then
+	if e.line == nil {
+		e.line, _ = b.bus.Line(topic(boardRoom, e.key)) // keys are checked before they get here
+	}
+	ev, _ := e.line.Stage(ctx, s.writer, n) // it fails when the bus is closed: nobody listens then
 	if h == nil {
 		return nil
 	}

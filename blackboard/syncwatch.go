@@ -40,9 +40,8 @@ type told struct {
 
 // toldCtx names the event as the cause, and marks work inside a handler.
 type toldCtx struct {
-	context.Context
-	w  *Watch
-	ev bus.Event
+	bus.Caused
+	w *Watch
 }
 
 type syncKey struct{}
@@ -51,7 +50,7 @@ func (c *toldCtx) Value(key any) any {
 	if _, ok := key.(syncKey); ok {
 		return c
 	}
-	return bus.WithCause(c.Context, c.ev).Value(key)
+	return c.Caused.Value(key)
 }
 
 // telling is how one change or request gets to the sync watches.
@@ -91,10 +90,10 @@ func (l *telling) add(ctx context.Context, w *Watch, ev bus.Event, n *note, r *R
 		if l.more == nil {
 			l.more = new([]wait)
 		}
-		*l.more = append(*l.more, wait{w, w.queue.push(told{&toldCtx{ctx, w, ev}, n, r})})
+		*l.more = append(*l.more, wait{w, w.queue.push(told{&toldCtx{bus.CausedBy(ctx, ev), w}, n, r})})
 		return
 	}
-	l.ctx.Context, l.ctx.w, l.ctx.ev = ctx, w, ev
+	l.ctx.Caused, l.ctx.w = bus.CausedBy(ctx, ev), w
 	if q := &w.queue; !here || q.length.Load() > 0 || !q.turn.CompareAndSwap(false, true) {
 		l.at = q.push(told{&l.ctx, n, r})
 	}
@@ -214,7 +213,7 @@ func (w *Watch) call(t told) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			w.b.bus.Report(t.toldCtx, w.o.Name, recovered(p), t.ev)
+			w.b.bus.Report(t.toldCtx, w.o.Name, recovered(p), t.Event())
 		}
 	}()
 	var c Change
@@ -224,6 +223,6 @@ func (w *Watch) call(t told) {
 		c = t.n.change()
 	}
 	if err := w.h(t.toldCtx, c); err != nil {
-		w.b.bus.Report(t.toldCtx, w.o.Name, err, t.ev)
+		w.b.bus.Report(t.toldCtx, w.o.Name, err, t.Event())
 	}
 }

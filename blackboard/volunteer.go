@@ -178,16 +178,16 @@ func (v *Volunteer) free() *Request {
 }
 
 func (v *Volunteer) accepts(r *Request) (ok bool) {
-	ctx := bus.WithCause(context.Background(), r.ctx.ev)
+	ctx := bus.WithCause(context.Background(), r.ctx.Event())
 	defer func() {
 		if p := recover(); p != nil {
 			ok = false
-			v.b.bus.Report(ctx, v.o.Name, recovered(p), r.ctx.ev)
+			v.b.bus.Report(ctx, v.o.Name, recovered(p), r.ctx.Event())
 		}
 	}()
 	ok, err := v.o.Accept(r.Task)
 	if err != nil {
-		v.b.bus.Report(ctx, v.o.Name, err, r.ctx.ev)
+		v.b.bus.Report(ctx, v.o.Name, err, r.ctx.Event())
 		return false
 	}
 	return ok
@@ -196,7 +196,7 @@ func (v *Volunteer) accepts(r *Request) (ok bool) {
 // do runs the handler for a claimed request and settles the outcome.
 func (v *Volunteer) do(ctx context.Context, r *Request, round int) {
 	b := v.b
-	ctx, cancel := context.WithCancel(bus.WithCause(ctx, r.ctx.ev))
+	ctx, cancel := context.WithCancel(bus.WithCause(ctx, r.ctx.Event()))
 	defer cancel()
 	b.mu.Lock()
 	c := r.claim
@@ -244,7 +244,7 @@ func (v *Volunteer) do(ctx context.Context, r *Request, round int) {
 	b.mu.Unlock()
 	b.bus.Deliver()
 	if err != nil {
-		b.bus.Report(ctx, v.o.Name, err, r.ctx.ev)
+		b.bus.Report(ctx, v.o.Name, err, r.ctx.Event())
 	}
 	if gaveUp {
 		b.Fail(ctx, v.o.Name, r, err.Error())

@@ -56,7 +56,7 @@ type Bus struct {
 	pause   []chan struct{} // who waits in Pause
 
 	// Touched only by who holds busy.
-	held   Event // staged while nobody delivered
+	held   held // staged while nobody delivered
 	routes routes
 	clock  clock
 
@@ -150,30 +150,43 @@ func (b *Bus) Stage(ctx context.Context, source, topic string, v any) (e Event, 
 	}
 	if s := b.state.Load(); s&flags == 0 && b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
 		e.Seq = (s + oneSeq) / oneSeq
-		err = b.hold(&e)
-		return e, err
+		subs, err := b.route(topic)
+		if err != nil {
+			b.drain()
+			return e, fmt.Errorf("bus: stage: %w", err)
+		}
+		b.hold(&e, subs, b.routes.gen)
+		return e, nil
 	}
 	if err = ValidTopic(topic); err != nil {
 		return e, fmt.Errorf("bus: stage: %w", err)
 	}
-	b.mu.Lock()
-	e.Seq = b.add(oneSeq | flagPending)
-	b.pending = append(b.pending, e)
-	b.mu.Unlock()
+	b.defers(&e)
 	return e, nil
 }
 
+// defers numbers a staged event and leaves it to who is delivering.
+func (b *Bus) defers(e *Event) {
+	b.mu.Lock()
+	e.Seq = b.add(oneSeq | flagPending)
+	b.pending = append(b.pending, *e)
+	b.mu.Unlock()
+}
+
+// held is a staged event and who is to get it.
+type held struct {
+	Event
+	subs []*Subscription
+	gen  uint64 // of the subscriptions that subs was made from
+}
+
 // hold keeps busy for a staged event, so that Deliver need not ask for it.
-func (b *Bus) hold(e *Event) error {
-	if _, err := b.route(e.Topic); err != nil {
-		b.drain()
-		return fmt.Errorf("bus: stage: %w", err)
-	}
-	b.held = *e
+func (b *Bus) hold(e *Event, subs []*Subscription, gen uint64) {
+	b.held = held{*e, subs, gen}
 	for {
 		s := b.state.Load()
 		if b.state.CompareAndSwap(s, s|flagHeld) {
-			return nil
+			return
 		}
 	}
 }
@@ -183,9 +196,15 @@ func (b *Bus) Deliver() {
 	s := b.state.Load()
 	for s&flagHeld != 0 {
 		if b.state.CompareAndSwap(s, s&^flagHeld) {
-			e := b.held
-			b.held.payload, b.held.chain = nil, nil
-			_ = b.deliver(&e) // its topic was checked before it was held
+			e := b.held.Event
+			subs := b.held.subs
+			if b.held.gen != b.gen.Load() {
+				subs, _ = b.route(e.Topic) // it was checked before it was held
+			}
+			b.held = held{}
+			for _, s := range subs {
+				s.offer(&e)
+			}
 			if s &^= flagHeld; s&flags != flagBusy || !b.state.CompareAndSwap(s, s&^flagBusy) {
 				b.drain()
 			}

@@ -17,13 +17,25 @@ type link struct {
 
 type causeKey struct{}
 
-// causeCtx carries a link; one allocation holds both.
-type causeCtx struct {
+// Caused is a context that names an event as the cause. Who makes many may
+// embed it; others use [WithCause].
+type Caused struct {
 	context.Context
 	link link
 }
 
-func (c *causeCtx) Value(key any) any {
+// CausedBy is the context that [WithCause] points to.
+func CausedBy(ctx context.Context, e Event) Caused {
+	return Caused{ctx, link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: e.Hops}}
+}
+
+// Event is the event that is the cause: its topic, number and causes, without
+// the payload.
+func (c *Caused) Event() Event {
+	return Event{Topic: c.link.topic, Seq: c.link.seq, Hops: c.link.hops, chain: c.link.parent}
+}
+
+func (c *Caused) Value(key any) any {
 	if _, ok := key.(causeKey); ok {
 		return &c.link
 	}
@@ -33,7 +45,8 @@ func (c *causeCtx) Value(key any) any {
 // WithCause returns a context for work that e brought about: whatever is
 // published with it names e as its cause.
 func WithCause(ctx context.Context, e Event) context.Context {
-	return &causeCtx{ctx, link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: e.Hops}}
+	c := CausedBy(ctx, e)
+	return &c
 }
 
 // WithRun returns a context for one named run: events published with it, and
@@ -46,7 +59,7 @@ func WithRun(ctx context.Context, run string) context.Context {
 			l.parent = p
 		}
 	}
-	return &causeCtx{ctx, l}
+	return &Caused{ctx, l}
 }
 
 // CauseOf gives the event that the work of this context was brought about by:
@@ -59,7 +72,7 @@ func CauseOf(ctx context.Context) (seq uint64, hops int) {
 }
 
 func causeOf(ctx context.Context) *link {
-	if c, ok := ctx.(*causeCtx); ok {
+	if c, ok := ctx.(*Caused); ok {
 		return &c.link
 	}
 	l, _ := ctx.Value(causeKey{}).(*link)

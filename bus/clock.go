@@ -15,19 +15,21 @@ const (
 	spread = time.Millisecond     // how long one reading serves
 )
 
-// A clock gives events their times. Only who delivers reads it.
+// A clock tells the time to whoever asks. All methods may be called
+// concurrently.
 type clock struct {
 	base  time.Time
-	mono  time.Duration // when it was read last
-	wall  int64         // Unix nanoseconds of base, as the wall clock has it now
-	seen  time.Duration // when wall was looked at
-	near  int           // readings in a row that were close together
-	kept  atomic.Int64  // the reading that serves for now, or 0
+	last  atomic.Int64 // when it was read, in nanoseconds after base
+	wall  atomic.Int64 // Unix nanoseconds of base, as the wall clock has it now
+	seen  atomic.Int64 // when wall was looked at
+	near  atomic.Int32 // readings in a row that were close together
+	kept  atomic.Int64 // the reading that serves for now, or 0
 	timer *time.Timer
 }
 
 func (c *clock) start() {
 	c.base = time.Now()
+	c.wall.Store(c.base.UnixNano())
 	c.timer = time.AfterFunc(time.Hour, func() { c.kept.Store(0) })
 	c.timer.Stop()
 }
@@ -41,21 +43,25 @@ func (c *clock) now() int64 {
 	if at := c.kept.Load(); at != 0 {
 		return at
 	}
-	mono := time.Since(c.base)
-	if c.wall == 0 || mono-c.seen > time.Second {
-		c.seen, c.wall = mono, time.Now().UnixNano()-int64(mono)
+	mono := int64(time.Since(c.base))
+	if mono-c.seen.Load() > int64(time.Second) {
+		c.seen.Store(mono)
+		c.wall.Store(time.Now().UnixNano() - mono)
 	}
-	at := c.wall + int64(mono)
-	if c.near++; mono-c.mono > nearby {
-		c.near = 0
-	}
-	if c.mono = mono; c.near == flood {
-		c.near = 0
+	at := c.wall.Load() + mono
+	if mono-c.last.Swap(mono) > int64(nearby) {
+		c.near.Store(0)
+	} else if c.near.Add(1) == flood {
+		c.near.Store(0)
 		c.kept.Store(at)
 		c.timer.Reset(spread)
 	}
 	return at
 }
+
+// Now is the time that events are stamped with, in Unix nanoseconds; in a
+// flood of events it may be a millisecond old.
+func (b *Bus) Now() int64 { return b.clock.now() }
 
 // stamp gives the event its time, once, when somebody keeps it.
 func (b *Bus) stamp(e *Event) {

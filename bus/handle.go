@@ -65,7 +65,7 @@ func (s *Subscription) work(h func(context.Context, Event) error) (again bool) {
 // by the handful; a handler that keeps one keeps its neighbours too.
 func (s *Subscription) cause(e *Event) context.Context {
 	if len(s.contexts) == 0 {
-		s.contexts = make([]causeCtx, 1+s.hand.left())
+		s.contexts = make([]Caused, 1+s.hand.left())
 	}
 	c := &s.contexts[0]
 	s.contexts = s.contexts[1:]

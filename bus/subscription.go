@@ -64,7 +64,7 @@ type Subscription struct {
 
 	_        line
 	hand     hand
-	contexts []causeCtx // the worker's, made ahead
+	contexts []Caused // the worker's, made ahead
 	_        line
 }
 

@@ -1,0 +1,50 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+)
+
+// A Line is a topic that much is staged on: its name is checked once, and who
+// listens is looked up only after a change of the subscriptions.
+type Line struct {
+	b     *Bus
+	topic string
+
+	// Touched only by who holds busy.
+	subs []*Subscription
+	gen  uint64
+}
+
+// Line makes a line to a topic.
+func (b *Bus) Line(topic string) (*Line, error) {
+	if err := ValidTopic(topic); err != nil {
+		return nil, fmt.Errorf("bus: line: %w", err)
+	}
+	return &Line{b: b, topic: topic}, nil
+}
+
+// Topic is the line's topic.
+func (l *Line) Topic() string { return l.topic }
+
+// Stage does what [Bus.Stage] does. An event that nobody listens to has its
+// number and is over.
+func (l *Line) Stage(ctx context.Context, source string, v any) (e Event, err error) {
+	b := l.b
+	if err = b.fill(ctx, &e, source, l.topic, v); err != nil {
+		return e, err
+	}
+	s := b.state.Load()
+	if s&flags != 0 || !b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
+		b.defers(&e)
+		return e, nil
+	}
+	e.Seq = (s + oneSeq) / oneSeq
+	if g := b.gen.Load(); g != l.gen {
+		l.subs, l.gen = b.match(l.topic), g
+	}
+	if len(l.subs) > 0 || !b.state.CompareAndSwap(s+oneSeq|flagBusy, s+oneSeq) {
+		b.hold(&e, l.subs, l.gen)
+	}
+	return e, nil
+}
