@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -55,6 +56,16 @@ type Result struct {
 	Usage    Usage
 	RunID    string
 	Children []Result // one per child that ran, in order
+	Receipts []Receipt
+}
+
+// A Receipt says that a tool really ran in this run, and what came of it. What
+// a reply claims beyond the receipts did not happen.
+type Receipt struct {
+	Tool   string
+	Args   json.RawMessage // as it was run with
+	Result json.RawMessage // nil if it failed
+	Err    error           // a panic carries its stack
 }
 
 // Usage counts what a run spent on models.

@@ -23,3 +23,9 @@ func Say(ctx context.Context, text string) bool {
 	}
 	return true
 }
+
+// Listening reports whether anybody hears what is said.
+func Listening(ctx context.Context) bool {
+	say, _ := ctx.Value(sayKey{}).(func(string))
+	return say != nil
+}

@@ -94,6 +94,7 @@ const (
 type Message struct {
 	Role     Role        `json:"role"`
 	Text     string      `json:"text,omitempty"`
+	Notes    string      `json:"notes,omitempty"`    // what the turn needs to know besides the words; see Prompt
 	Thinking string      `json:"thinking,omitempty"` // never spoken, never sent back
 	Calls    []Call      `json:"calls,omitempty"`    // of an assistant
 	CallID   string      `json:"call_id,omitempty"`  // of a tool's result: the call it answers
@@ -101,6 +102,15 @@ type Message struct {
 	Origin   string      `json:"origin,omitempty"`   // who the text is from, as in agent.Task
 	Finish   Finish      `json:"finish,omitempty"`   // why an answer ended
 	Usage    agent.Usage `json:"usage,omitzero"`
+}
+
+// Prompt is the text as a model that converses reads it: notes first, then the
+// words. Models that match sentences read Text alone.
+func (m Message) Prompt() string {
+	if m.Notes == "" {
+		return m.Text
+	}
+	return m.Notes + "\n\n" + m.Text
 }
 
 // Finish is why an answer ended.
@@ -139,6 +149,7 @@ type Tool struct {
 	Do       func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
 	Parallel bool          // may run beside other parallel tools of the same answer
 	Timeout  time.Duration // 0 = the agent's
+	Foreign  bool          // its results are others' words: quoted, and no Write tool is offered after them
 	// Confirm asks a person or decides by code; nil = no question. The answer
 	// holds for exactly these arguments.
 	Confirm func(ctx context.Context, c Call) error
