@@ -21,15 +21,14 @@ import (
 
 // inspection is what a robot consists of.
 type inspection struct {
-	Name     string              `json:"name"`
-	Dir      string              `json:"dir"`
-	Running  bool                `json:"running"`
-	Scripts  lib.Summary         `json:"scripts"`
-	Triggers map[string][]string `json:"triggers,omitempty"` // filters that background agents hear, while they run
-	Devices  []part              `json:"devices"`
-	Grants   []config.Value      `json:"grants"`
-	Settings []config.Value      `json:"settings"` // that differ from the default
-	Board    []bbEntry           `json:"board,omitempty"`
+	Name     string         `json:"name"`
+	Dir      string         `json:"dir"`
+	Running  bool           `json:"running"`
+	Scripts  lib.Summary    `json:"scripts"`
+	Devices  []part         `json:"devices"`
+	Grants   []config.Value `json:"grants"`
+	Settings []config.Value `json:"settings"` // that differ from the default
+	Board    []bbEntry      `json:"board,omitempty"`
 }
 
 // part is a device of the robot.
@@ -82,12 +81,7 @@ func (r *robot) handleInspect(_ context.Context, _ json.RawMessage, send func(an
 	running, _ := r.scripts.behaviour()
 	i := inspection{
 		Name: r.cfg.Name, Dir: absolute(r.cfg.Dir()), Running: true, Scripts: running.Summary(),
-		Triggers: map[string][]string{}, Devices: []part{}, Board: r.entries(""),
-	}
-	for _, s := range r.bus.Stats().Subscriptions {
-		if name, ok := strings.CutPrefix(s.Name, "background:"); ok {
-			i.Triggers[name] = append(i.Triggers[name], s.Filter)
-		}
+		Devices: []part{}, Board: r.entries(""),
 	}
 	for _, d := range r.rig.Devices() {
 		i.Devices = append(i.Devices, part{d.Name, driver(r.cfg, d.Name), d.Kind, d.Simulated})
@@ -131,7 +125,11 @@ func (i *inspection) write(w io.Writer) {
 	}
 	fmt.Fprintln(w, "agents")
 	for _, a := range i.Scripts.Agents {
-		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-20s %s", a, strings.Join(i.Triggers[a], " ")), " "))
+		fmt.Fprintln(w, "  "+a)
+	}
+	fmt.Fprintln(w, "triggers")
+	for _, t := range i.Scripts.Triggers {
+		fmt.Fprintf(w, "  %-20s %-28s %-20s %s\n", t.Agent, strings.Join(t.Hears, " "), t.Trigger, t.At)
 	}
 	fmt.Fprintln(w, "devices")
 	for _, d := range i.Devices {

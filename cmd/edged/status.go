@@ -162,8 +162,8 @@ func (c *cli) statusVerb() *cobra.Command {
 		}
 		return c.print(s, func(w io.Writer) { s.write(w, all) })
 	})
-	cmd.Long = "Tells the mode of the running robot, its scripts, memory, bus, blackboard, devices, MQTT link and supervision tree.\nOf the subscriptions those that lost, failed or hold back something are listed, or with --all all."
-	cmd.Flags().BoolVar(&all, "all", false, "list every subscription")
+	cmd.Long = "Tells the mode of the running robot, its scripts, memory, bus, blackboard, devices, MQTT link and supervision tree.\nOf the handlers and subscriptions those that lost, failed or hold back something are listed, or with --all all."
+	cmd.Flags().BoolVar(&all, "all", false, "list every handler and subscription")
 	return cmd
 }
 
@@ -181,6 +181,7 @@ func (s *status) write(w io.Writer, all bool) {
 		fmt.Fprintf(w, "STOPPED   by %s at %s: %s; 'edged resume' lets it move\n", s.Stop.Source, s.Stop.Time.Local().Format("15:04:05"), s.Stop.Reason)
 	}
 	fmt.Fprintf(w, "scripts   %.12s, %d handlers, %d agents, %d running, %d waiting\n", s.Scripts.Hash, len(s.Scripts.Handlers), len(s.Scripts.Agents), s.Scripts.Running, s.Scripts.Waiting)
+	s.writeHandlers(w, all)
 	if s.Reload != "" {
 		fmt.Fprintf(w, "  the last reload was refused, the version before goes on:\n    %s\n", strings.ReplaceAll(s.Reload, "\n", "\n    "))
 	}
@@ -216,6 +217,16 @@ func (s *status) write(w io.Writer, all bool) {
 	writeTree(w, "  ", s.Tree)
 	if s.Scripts.Background != nil {
 		writeTree(w, "  ", *s.Scripts.Background)
+	}
+}
+
+// writeHandlers lists what is called back by events, time, changes and requests.
+func (s *status) writeHandlers(w io.Writer, all bool) {
+	for _, h := range s.Scripts.Handlers {
+		if all || h.Dropped+h.Collapsed+h.Errors > 0 || h.Queued > 0 {
+			fmt.Fprintf(w, "  %-9s %s: %s, %d runs, %d wait, %d refused, %d lost, %d merged, %d errors\n",
+				h.Kind, strings.Join(h.What, " "), h.Handler, h.Runs, h.Queued, h.Refused, h.Dropped, h.Collapsed, h.Errors)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -140,7 +141,25 @@ func (b *Behaviour) agentOptions(c *value.Call, name string, a agent.Agent) (o b
 		}
 	}
 	o.Trigger = gate{b, t}
+	b.noteTrigger(c, o)
 	return o, parseOptions(c, &o)
+}
+
+// noteTrigger remembers what wakes an agent, for those who look.
+func (b *Behaviour) noteTrigger(c *value.Call, o background.AgentOptions) {
+	s := TriggerSummary{Agent: o.Name, Hears: slices.Clone(o.SubscribeTo), Trigger: "every event", At: where(c).String()}
+	for _, k := range o.Watch {
+		s.Hears = append(s.Hears, "board/"+k)
+	}
+	if t, err := triggerKind.Unwrap(c.Value("trigger")); err == nil {
+		s.Trigger = t.what
+	} else if f, ok := c.Value("trigger").(starlark.Callable); ok {
+		s.Trigger = f.Name()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wakers = slices.DeleteFunc(b.wakers, func(t TriggerSummary) bool { return t.Agent == s.Agent })
+	b.wakers = append(b.wakers, s)
 }
 
 // parseOptions reads those options that are words.

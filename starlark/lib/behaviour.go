@@ -49,6 +49,7 @@ type Behaviour struct {
 	parts    map[part]int
 	order    int
 	units    []*unit
+	wakers   []TriggerSummary
 	pools    []*agentPool
 	inboxes  map[string]bool
 	agents   map[string]int         // how often a name was given

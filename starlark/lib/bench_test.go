@@ -2,8 +2,12 @@ package lib
 
 import (
 	"context"
+	"runtime"
+	"runtime/debug"
+	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
@@ -30,7 +34,7 @@ func BenchmarkHandler(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer board.Close()
-	folder := fstest.MapFS{"main.star": {Data: []byte(benchScript + "\non('box/t', hot)\n")}}
+	folder := fstest.MapFS{"main.star": {Data: []byte(benchScript + "\non('box/t', hot)\non('box/u', hot)\n")}}
 	h, err := Load(b.Context(), &Host{Name: "box", Bus: events, Board: board}, folder, Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -38,10 +42,11 @@ func BenchmarkHandler(b *testing.B) {
 	if err := h.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	var l *listener
+	var ls []*listener
 	for p := range h.parts {
-		l = p.(*listener)
+		ls = append(ls, p.(*listener))
 	}
+	l := ls[0]
 	tree := map[string]any{"t": 31, "topic": "home/kitchen/temp", "ts": 1700000000, "unit": "C"}
 	e, err := events.Publish(b.Context(), "test", "elsewhere", tree)
 	if err != nil {
@@ -73,7 +78,34 @@ func BenchmarkHandler(b *testing.B) {
 			}
 		}
 	})
+	b.Run("scale", func(b *testing.B) {
+		defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the program does at start
+		var one, all time.Duration
+		for b.Loop() { // both in turns, for the machine's mood changes by the second
+			one += together(b, 1, ls, ctx, e)
+			all += together(b, runtime.NumCPU(), ls, ctx, e)
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(float64(one)*float64(runtime.NumCPU())/float64(all), "speed-up")
+	})
 	if err := h.Stop(b.Context()); err != nil {
 		b.Error(err)
 	}
+}
+
+// together lets n goroutines handle 5,000 events each, every one its handler.
+func together(b *testing.B, n int, ls []*listener, ctx context.Context, e bus.Event) time.Duration {
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i := range n {
+		wg.Go(func() {
+			for range 5000 {
+				if err := ls[i%len(ls)].handle(ctx, e); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(start)
 }

@@ -70,6 +70,7 @@ type Summary struct {
 	Files      []string           `json:"files"`
 	Handlers   []HandlerSummary   `json:"handlers,omitempty"`
 	Agents     []string           `json:"agents,omitempty"`
+	Triggers   []TriggerSummary   `json:"triggers,omitempty"` // what wakes background agents
 	Background *background.Status `json:"background,omitempty"`
 	Running    int                `json:"running"` // runs of handlers and timers
 	Waiting    int                `json:"waiting"` // durable waits
@@ -81,9 +82,24 @@ type HandlerSummary struct {
 	What    []string `json:"what"` // filters, the interval, the pattern, the key
 	Handler string   `json:"handler"`
 	At      string   `json:"at"`
-	Queued  int      `json:"queued,omitempty"`
-	Dropped uint64   `json:"dropped,omitempty"`
-	Errors  uint64   `json:"errors,omitempty"`
+
+	Listens   bool   `json:"listens,omitempty"` // the counters mean something
+	Since     uint64 `json:"since,omitempty"`   // number of the last event before it began to
+	Runs      uint64 `json:"runs,omitempty"`
+	Queued    int    `json:"queued,omitempty"`    // events, changes or requests that wait
+	Refused   uint64 `json:"refused,omitempty"`   // where= or accept= said no
+	Skipped   uint64 `json:"skipped,omitempty"`   // came while it ran, and its mode ignores those
+	Dropped   uint64 `json:"dropped,omitempty"`   // lost by a full queue, or skipped
+	Collapsed uint64 `json:"collapsed,omitempty"` // merged into a newer one by a full queue
+	Errors    uint64 `json:"errors,omitempty"`
+}
+
+// A TriggerSummary is what wakes a background agent.
+type TriggerSummary struct {
+	Agent   string   `json:"agent"`
+	Hears   []string `json:"hears,omitempty"` // topic filters; board/<pattern> are keys
+	Trigger string   `json:"trigger"`
+	At      string   `json:"at"`
 }
 
 // Summary tells what the behaviour consists of. It may be called at any time.
@@ -91,7 +107,7 @@ func (b *Behaviour) Summary() Summary {
 	s := Summary{Folder: b.folder, Hash: b.Hash(), Files: b.files(), Running: b.runs.len()}
 	b.mu.Lock()
 	s.Waiting = len(b.durables)
-	s.Agents = slices.Sorted(maps.Keys(b.agents))
+	s.Agents, s.Triggers = slices.Sorted(maps.Keys(b.agents)), slices.Clone(b.wakers)
 	parts := slices.SortedFunc(maps.Keys(b.parts), func(x, y part) int { return b.parts[x] - b.parts[y] })
 	b.mu.Unlock()
 	for _, p := range parts {
@@ -105,25 +121,44 @@ func (b *Behaviour) Summary() Summary {
 }
 
 func (l *listener) summary() HandlerSummary {
-	h := HandlerSummary{Kind: "on", What: l.filters, Handler: l.cb.name, At: l.at.String(), Dropped: l.skipped.Load()}
+	h := HandlerSummary{Kind: "on", What: l.filters, Handler: l.cb.name, At: l.at.String(), Skipped: l.skipped.Load()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sub != nil {
 		st := l.sub.Stats()
-		h.Queued, h.Errors = st.Queued, st.Errors
-		h.Dropped += l.sub.Dropped()
+		h.Listens, h.Since, h.Runs, h.Queued, h.Errors, h.Collapsed = true, st.Since, st.Taken, st.Queued, st.Errors, st.Replaced
+		h.Refused = st.Refused - min(st.Refused, h.Skipped) // it is the predicate that skips
+		h.Dropped = st.DropOldest + st.DropNew + h.Skipped
 	}
 	return h
 }
 
 func (k *ticker) summary() HandlerSummary {
-	return HandlerSummary{Kind: "timer", What: []string{k.what}, Handler: k.lane.cb.name, At: k.at.String(), Dropped: k.lane.lost()}
+	h := HandlerSummary{Kind: "timer", What: []string{k.what}, Handler: k.lane.cb.name, At: k.at.String()}
+	h.Runs, h.Skipped = k.lane.counts()
+	h.Dropped = h.Skipped
+	return h
 }
 
 func (w *watcher) summary() HandlerSummary {
-	return HandlerSummary{Kind: "watch", What: []string{w.pattern}, Handler: w.cb.name, At: w.at.String()}
+	h := HandlerSummary{Kind: "watch", What: []string{w.pattern}, Handler: w.cb.name, At: w.at.String(), Runs: w.runs.Load(), Errors: w.errors.Load()}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watch != nil {
+		h.Listens, h.Since, h.Collapsed = true, w.since, w.watch.Collapsed()
+	}
+	return h
 }
 
 func (v *volunteer) summary() HandlerSummary {
-	return HandlerSummary{Kind: "volunteer", What: []string{v.key}, Handler: v.cb.name, At: v.at.String()}
+	h := HandlerSummary{
+		Kind: "volunteer", What: []string{v.key}, Handler: v.cb.name, At: v.at.String(),
+		Runs: v.runs.Load(), Refused: v.refused.Load(), Errors: v.errors.Load(),
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.v != nil {
+		h.Listens, h.Since, h.Queued = true, v.since, len(v.b.host.Board.Pending(v.key))
+	}
+	return h
 }

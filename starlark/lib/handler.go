@@ -43,6 +43,7 @@ var busOnRows = []row{
 // listener is a handler with its queue.
 type listener struct {
 	b       *Behaviour
+	place   uint8 // where its runs are counted
 	cb      *callback
 	where   *callback
 	at      script.Position
@@ -65,7 +66,7 @@ type listener struct {
 }
 
 func (b *Behaviour) on(c *value.Call) (starlark.Value, error) {
-	l := &listener{b: b, at: where(c), filters: c.Strings("filter"), mode: c.String("mode")}
+	l := &listener{b: b, place: b.runs.seat(), at: where(c), filters: c.Strings("filter"), mode: c.String("mode")}
 	if len(l.filters) == 0 {
 		return nil, c.Errorf("filter", "argument \"filter\": the list is empty")
 	}
@@ -166,10 +167,10 @@ func (l *listener) handle(ctx context.Context, e bus.Event) error {
 	if l.mode == "parallel" {
 		return l.beside(ctx, e)
 	}
-	if !l.b.runs.enter() {
+	if !l.b.runs.enter(l.place) {
 		return nil
 	}
-	defer l.b.runs.leave()
+	defer l.b.runs.leave(l.place)
 	switch l.mode {
 	case "single":
 		defer l.busy.Store(false)

@@ -53,13 +53,14 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	}
 	b := &Behaviour{
 		host: h, folder: o.Folder, grants: o.Grants, testing: o.testing, log: h.Log,
-		runs: runs{idle: make(chan struct{})}, parts: make(map[part]int), inboxes: make(map[string]bool), agents: make(map[string]int),
+		parts: make(map[part]int), inboxes: make(map[string]bool), agents: make(map[string]int),
 		durables: make(map[string]*durableRun), claimed: make(map[string]bool),
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
 	b.until.Store(math.MaxUint64)
+	b.runs.init()
 	b.contextValue = contextKind.Wrap
 	b.stimulus = o.stimulus
 	if b.stimulus == nil {

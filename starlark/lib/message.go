@@ -155,10 +155,10 @@ func (b *Behaviour) subscribeInbox(c *value.Call) (starlark.Value, error) {
 
 func (i *inbox) hear(ctx context.Context, m bus.Message) error {
 	b := i.b
-	if seq, _ := bus.CauseOf(ctx); !b.mine(seq) || !b.runs.enter() {
+	if seq, _ := bus.CauseOf(ctx); !b.mine(seq) || !b.runs.enter(0) {
 		return nil
 	}
-	defer b.runs.leave()
+	defer b.runs.leave(0)
 	r := &run{Context: ctx, life: i.life, b: b, source: "agent:" + i.agent, more: &more{name: i.agent}}
 	_, err := b.do(r, i.cb, messageKind.Wrap(&message{m, b, i.agent}))
 	return unlessEnded(err)

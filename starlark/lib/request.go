@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -161,8 +162,11 @@ type volunteer struct {
 	opt    blackboard.VolunteerOptions
 	life   context.Context
 
+	runs, refused, errors atomic.Uint64
+
 	mu     sync.Mutex // guards the rest
 	v      *blackboard.Volunteer
+	since  uint64 // number of the last event before it
 	closed bool
 }
 
@@ -202,6 +206,7 @@ func (v *volunteer) start() error {
 		return nil
 	}
 	v.life = script.WithRole(v.b.life, "volunteer for "+v.key)
+	v.since = v.b.host.Bus.Seq()
 	vol, err := v.b.host.Board.Volunteer(v.key, v.opt, v.handle)
 	v.v = vol
 	return err
@@ -226,7 +231,11 @@ func (v *volunteer) accepts(task any) (bool, error) {
 	r := &run{Context: v.b.life, b: v.b, source: v.source, pure: inAccept}
 	ok, err := v.b.ask(r, v.accept, t)
 	if err != nil {
+		v.errors.Add(1)
 		return false, err
+	}
+	if !ok.Truth() {
+		v.refused.Add(1)
 	}
 	return bool(ok.Truth()), nil
 }
@@ -236,16 +245,19 @@ func (v *volunteer) accepts(task any) (bool, error) {
 // script say.
 func (v *volunteer) handle(ctx context.Context, q *blackboard.Request) (any, error) {
 	b := v.b
-	if !b.runs.enter() {
+	if !b.runs.enter(0) {
 		return nil, blackboard.ErrPass
 	}
-	defer b.runs.leave()
+	defer b.runs.leave(0)
 	r := &run{Context: script.WithRole(ctx, "volunteer for "+v.key), b: b, source: v.source, more: &more{task: q.Task}}
+	v.runs.Add(1)
 	got, err := b.do(r, v.cb, requestKind.Wrap(&request{q, b}))
 	if err != nil {
+		v.errors.Add(1)
 		return nil, err
 	}
 	if got == passValue {
+		v.refused.Add(1)
 		return nil, blackboard.ErrPass
 	}
 	if d, err := declinedKind.Unwrap(got); err == nil {

@@ -3,7 +3,6 @@ package lib
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -131,44 +130,75 @@ func (r *run) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// runs counts what is running, so that a stop can wait for it.
+// runs counts what is running, so that a stop can wait for it. Handlers that
+// run on several cores count in several places, for a counter that all of them
+// write costs more than a short handler.
 type runs struct {
-	state atomic.Int64  // the number of runs, and runsClosed
-	idle  chan struct{} // closed when no more are let in and none is left
-	once  sync.Once
+	part [4]runCount
+	last atomic.Uint32 // place given last
+	open atomic.Int32  // parts that are not both closed and empty
+	idle chan struct{} // closed when no more are let in and none is left
+}
+
+type runCount struct {
+	atomic.Int64 // the number of runs, and runsClosed
+	_            [120]byte
 }
 
 const runsClosed = 1 << 62
 
-// enter counts one run in; false if the behaviour takes no more.
-func (r *runs) enter() bool {
+func (r *runs) init() {
+	r.idle = make(chan struct{})
+	r.open.Store(int32(len(r.part)))
+}
+
+// seat gives the next place.
+func (r *runs) seat() uint8 { return uint8(r.last.Add(1)) }
+
+// enter counts one run in, in a place; false if the behaviour takes no more.
+func (r *runs) enter(place uint8) bool {
+	p := &r.part[place%uint8(len(r.part))]
 	for {
-		s := r.state.Load()
+		s := p.Load()
 		if s&runsClosed != 0 {
 			return false
 		}
-		if r.state.CompareAndSwap(s, s+1) {
+		if p.CompareAndSwap(s, s+1) {
 			return true
 		}
 	}
 }
 
-func (r *runs) leave() {
-	if r.state.Add(-1) == runsClosed {
-		r.once.Do(func() { close(r.idle) })
+// leave counts it out, in the same place.
+func (r *runs) leave(place uint8) {
+	if r.part[place%uint8(len(r.part))].Add(-1) == runsClosed {
+		r.done()
+	}
+}
+
+func (r *runs) done() {
+	if r.open.Add(-1) == 0 {
+		close(r.idle)
 	}
 }
 
 // close lets no run in any more and gives a channel that is closed when none
 // is left.
 func (r *runs) close() <-chan struct{} {
-	if r.state.Or(runsClosed)&^runsClosed == 0 {
-		r.once.Do(func() { close(r.idle) })
+	for i := range r.part {
+		if r.part[i].Or(runsClosed) == 0 {
+			r.done()
+		}
 	}
 	return r.idle
 }
 
-func (r *runs) len() int { return int(r.state.Load() &^ runsClosed) }
+func (r *runs) len() (n int) {
+	for i := range r.part {
+		n += int(r.part[i].Load() &^ runsClosed)
+	}
+	return n
+}
 
 // The limits of what runs inline, before a queue: predicates and triggers.
 var inline = script.Limits{Time: 50 * time.Millisecond, Steps: 200_000}
@@ -215,11 +245,11 @@ func (b *Behaviour) ask(r *run, cb *callback, offered ...starlark.Value) (starla
 // spawn runs f on a goroutine of its own and counts it; false if the behaviour
 // takes no more.
 func (b *Behaviour) spawn(f func()) bool {
-	if !b.runs.enter() {
+	if !b.runs.enter(0) {
 		return false
 	}
 	time.AfterFunc(0, func() {
-		defer b.runs.leave()
+		defer b.runs.leave(0)
 		f()
 	})
 	return true

@@ -190,6 +190,7 @@ type lane struct {
 	n       int        // runs
 	waiting int        // firings
 	dropped uint64
+	begun   uint64
 	cancel  context.CancelCauseFunc // of the last run
 }
 
@@ -228,6 +229,7 @@ func (l *lane) begin() {
 	life, cancel := context.WithCancelCause(l.life)
 	l.cancel = cancel
 	l.n++
+	l.begun++
 	if !l.b.spawn(func() {
 		defer l.end()
 		defer cancel(nil)
@@ -243,6 +245,7 @@ func (l *lane) begin() {
 		}
 	}) {
 		l.n--
+		l.begun--
 		cancel(nil)
 	}
 }
@@ -257,17 +260,20 @@ func (l *lane) end() {
 	}
 }
 
-func (l *lane) lost() uint64 {
+func (l *lane) counts() (begun, dropped uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dropped
+	return l.begun, l.dropped
 }
 
 var timerKind = &value.Kind[*ticker]{
 	Name: "timer",
 	Doc:  "Something that calls a function by time.",
 	Attrs: []value.Attr[*ticker]{
-		{Name: "dropped", Doc: "How many firings were skipped because the function still ran.", Type: value.Int, Get: func(k *ticker) (any, error) { return int64(k.lane.lost()), nil }},
+		{Name: "dropped", Doc: "How many firings were skipped because the function still ran.", Type: value.Int, Get: func(k *ticker) (any, error) {
+			_, dropped := k.lane.counts()
+			return int64(dropped), nil
+		}},
 	},
 	Methods: []value.Method[*ticker]{{
 		Func: value.Func{Name: "close", Doc: "Ends it; a run that is going on goes on."},

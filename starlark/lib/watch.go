@@ -3,6 +3,7 @@ package lib
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"go.starlark.net/starlark"
 
@@ -35,8 +36,11 @@ type watcher struct {
 	opt     blackboard.WatchOptions
 	life    context.Context
 
+	runs, errors atomic.Uint64
+
 	mu     sync.Mutex // guards the rest
 	watch  *blackboard.Watch
+	since  uint64 // number of the last event before it
 	closed bool
 }
 
@@ -67,6 +71,7 @@ func (w *watcher) start() error {
 		return nil
 	}
 	w.life = script.WithRole(w.b.life, "watcher of "+w.pattern)
+	w.since = w.b.host.Bus.Seq()
 	watch, err := w.b.host.Board.Watch(w.pattern, w.opt, w.hear)
 	w.watch = watch
 	return err
@@ -90,10 +95,10 @@ func (w *watcher) hear(ctx context.Context, ch blackboard.Change) error {
 	if w.opt.Sync { // then ctx is the setter's
 		mine = b.live.Load()
 	}
-	if !mine || !b.runs.enter() {
+	if !mine || !b.runs.enter(0) {
 		return nil
 	}
-	defer b.runs.leave()
+	defer b.runs.leave(0)
 	old, err := value.FromGo(ch.Old)
 	if err != nil {
 		return err
@@ -109,8 +114,12 @@ func (w *watcher) hear(ctx context.Context, ch blackboard.Change) error {
 	if w.opt.Sync {
 		call = b.ask
 	}
+	w.runs.Add(1)
 	_, err = call(r, w.cb, starlark.String(ch.Key), old, now)
-	return unlessEnded(err)
+	if err = unlessEnded(err); err != nil {
+		w.errors.Add(1)
+	}
+	return err
 }
 
 var watchKind = &value.Kind[*watcher]{

@@ -143,6 +143,7 @@ const maxPrints = 1000
 // runner is a thread with the state of the call that runs on it. It implements
 // value.Runner.
 type runner struct {
+	_      [64]byte // runners of two cores share no cache line
 	thread *starlark.Thread
 	e      *Engine
 
@@ -160,6 +161,7 @@ type runner struct {
 	since  time.Time     // when the running stretch was first noticed, or zero
 	heapAt uint64        // size of the heap when the call was first noticed
 	killed *LimitError
+	_      [64]byte
 }
 
 var _ value.Runner = (*runner)(nil)
