@@ -93,13 +93,13 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// together lets n goroutines handle 5,000 events each, every one its handler.
+// together lets n goroutines handle 50,000 events each, every one its handler.
 func together(b *testing.B, n int, ls []*listener, ctx context.Context, e bus.Event) time.Duration {
 	var wg sync.WaitGroup
 	start := time.Now()
 	for i := range n {
 		wg.Go(func() {
-			for range 5000 {
+			for range 50_000 {
 				if err := ls[i%len(ls)].handle(ctx, e); err != nil {
 					b.Error(err)
 				}

@@ -55,8 +55,9 @@ type listener struct {
 	open    func() (*bus.Subscription, error)
 	life    context.Context
 
-	busy    atomic.Bool   // mode single
-	skipped atomic.Uint64 // events ignored by it
+	spare   atomic.Pointer[run] // one that nobody holds
+	busy    atomic.Bool         // mode single
+	skipped atomic.Uint64       // events ignored by it
 
 	mu     sync.Mutex // guards the rest
 	sub    *bus.Subscription
@@ -182,12 +183,20 @@ func (l *listener) handle(ctx context.Context, e bus.Event) error {
 
 func (l *listener) run(ctx, life context.Context, e bus.Event) error {
 	ev := eventValue(e)
-	r := &run{Context: ctx, life: life, b: l.b, source: l.source, args: [1]starlark.Value{ev}, handler: true}
+	r := l.spare.Swap(nil)
+	if r == nil {
+		r = new(run)
+	}
+	*r = run{Context: ctx, life: life, b: l.b, source: l.source, args: [1]starlark.Value{ev}, handler: true}
 	if l.cb.context { // only who takes a ctx can wait durably
+		r.shared = true
 		r.durable = newDurableRun(l.b, l.cb, ev)
 		defer r.durable.end(r)
 	}
 	_, err := l.b.do1(r, l.cb, ev)
+	if err == nil && !r.shared {
+		l.spare.Store(r) // a handler that did nothing but decide leaves no trace
+	}
 	return unlessEnded(err)
 }
 

@@ -30,6 +30,7 @@ type run struct {
 	durable *durableRun
 	args    [1]starlark.Value // room for the arguments of most calls; of a handler, the event
 
+	shared  bool // somebody may hold it after the call
 	handler bool // args holds the event
 	trusted bool // the operator's own line: everything is granted
 	main    bool // the test itself, who alone may wait until all is settled
@@ -76,6 +77,9 @@ func (p pure) String() string {
 }
 
 type runKey struct{}
+
+// Shared implements script.Shared.
+func (r *run) Shared() { r.shared = true }
 
 // runOf gives the innermost run of a context, nil outside of one.
 func runOf(ctx context.Context) *run {

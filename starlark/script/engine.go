@@ -180,8 +180,18 @@ func (e *Engine) bareRunner() *runner {
 	return r
 }
 
+// Shared may be implemented by the context of a call: it is told, on the
+// call's goroutine, that something else than the engine has got the context
+// and may keep it.
+type Shared interface{ Shared() }
+
 // Context implements value.Runner.
-func (r *runner) Context() context.Context { return r.ctx }
+func (r *runner) Context() context.Context {
+	if s, ok := r.ctx.(Shared); ok {
+		s.Shared()
+	}
+	return r.ctx
+}
 
 // Pause implements value.Runner.
 func (r *runner) Pause() {
@@ -298,5 +308,5 @@ func (r *runner) print(t *starlark.Thread, text string) {
 		p := t.CallFrame(1).Pos
 		at = Position{p.Filename(), int(p.Line), int(p.Col)}
 	}
-	r.e.print(r.ctx, at, text)
+	r.e.print(r.Context(), at, text)
 }
