@@ -1,0 +1,23 @@
+package builtin
+
+import "encoding/json"
+
+// KnownKey is the key in a model's file that holds its Known as JSON.
+const KnownKey = "edged.known"
+
+// Known is what a model was trained for.
+type Known struct {
+	Robot string      `json:"robot"`
+	Tools []KnownTool `json:"tools"`
+}
+
+// KnownTool is a tool that a model was trained for.
+type KnownTool struct {
+	Name   string          `json:"name"`
+	Doc    string          `json:"doc"`
+	Params json.RawMessage `json:"params,omitempty"`
+	Motion bool            `json:"motion,omitempty"` // it moves something
+	// Values lists per parameter what may be meant without being said, as JSON
+	// texts; all else that is free must be copied from the text.
+	Values map[string][]string `json:"values,omitempty"`
+}
