@@ -11,9 +11,12 @@ BUILD    = $(GO) build -trimpath -tags nethttpomithttp2 $(COLD:%=-gcflags=%=-l) 
 OUT     ?= dist
 SUDO     = $(shell test "$$(id -u)" = 0 || echo sudo)
 # Tests that need a real peer: Debian's packages.
-PEERS    = mosquitto mosquitto-clients fuse3 gcc libc6-dev
+PEERS    = mosquitto mosquitto-clients fuse3 gcc libc6-dev g++ nlohmann-json3-dev libstb-dev
+# Where peers that are built are kept from run to run.
+EDGED_CACHE ?= $(HOME)/.cache/edged-peers
+export EDGED_CACHE
 
-.PHONY: run test check vet race peers tidy bench slow dist fmt doc clean
+.PHONY: run test check vet race peers ollama tidy bench slow dist fmt doc clean
 
 run:            ## the demo
 	$(GO) run ./cmd/edged demo
@@ -33,6 +36,10 @@ peers:          ## the real things the tests talk to
 	@need=; for p in $(PEERS); do dpkg -s $$p >/dev/null 2>&1 || need="$$need $$p"; done; \
 	if [ -n "$$need" ]; then echo "installing$$need"; \
 	  $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$need >/dev/null; fi
+	@test "$$EDGED_SKIP_OLLAMA" = 1 || $(MAKE) -s ollama
+
+ollama:         ## the real model server: minutes the first time, then nothing
+	@GO=$(GO) tests/ollama/install.sh $(EDGED_CACHE)/ollama
 
 tidy:           ## go.mod says what the code needs
 	$(GO) mod tidy -diff
