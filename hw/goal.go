@@ -230,11 +230,14 @@ func (g *Goal) set(s State, feedback any) {
 }
 
 // end gives the goal its terminal state, if it has none, and brings the
-// actuator to its safe state, unless its commands are Steady.
+// actuator to its safe state, unless its commands are Steady. Whoever waits for
+// the goal goes on when the end has its place in the order of events, so what
+// they publish comes after it.
 func (g *Goal) end(s State, result any, reason string) bool {
-	if !g.close(s, result, reason) {
+	if !g.settle(s, result, reason) {
 		return false
 	}
+	defer close(g.done)
 	if a := g.a; a != nil && !(s == Succeeded && a.limits.Hold == Steady) {
 		a.rest(nil, cause{g.cause, g.source, "goal " + string(s)}, ErrReplaced)
 	}
@@ -243,15 +246,21 @@ func (g *Goal) end(s State, result any, reason string) bool {
 	return true
 }
 
-// close makes the goal's end without telling anybody.
-func (g *Goal) close(s State, result any, reason string) bool {
+// close ends the goal at once, for a stop; tell is for later.
+func (g *Goal) close(s State, result any, reason string) {
+	if g.settle(s, result, reason) {
+		close(g.done)
+	}
+}
+
+// settle makes the goal's end without telling anybody.
+func (g *Goal) settle(s State, result any, reason string) bool {
 	g.mu.Lock()
 	if g.state.Over() {
 		g.mu.Unlock()
 		return false
 	}
 	g.state, g.result, g.reason = s, result, reason
-	close(g.done)
 	g.mu.Unlock()
 	g.cancel()
 	if a := g.a; a != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"edged/bus"
 )
 
 // drives makes a motor whose action drives ten times a second, by the wheel.
@@ -220,5 +222,32 @@ func TestGoalAsJSON(t *testing.T) {
 		want(t, "events", strings.Join(r.said("hw/goal/tidy"), "\n"), `{"goal":"tidy","id":1,"state":"running"}
 {"feedback":{"left":2},"goal":"tidy","id":1,"state":"running"}
 {"goal":"tidy","id":1,"reason":"no broom","state":"failed"}`)
+	})
+}
+
+// Who waited for a goal speaks after its end, and finds the actuator free.
+func TestWaiterComesAfterTheEnd(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		r.add(drives(r, nil), duty)
+		g, err := r.Start(r.t.Context(), "test", "m", "go", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var end uint64
+		if _, err := r.b.Tap("hw/m/goal", func(e bus.Event) { end = e.Seq }); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Result(r.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		busy := r.Devices()[0].Goal
+		e, err := r.b.Publish(r.t.Context(), "test", "arrived", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if busy != "" || end == 0 || end > e.Seq {
+			t.Errorf("the goal ended as event %d, its waiter spoke as %d, and found the goal %q", end, e.Seq, busy)
+		}
 	})
 }
