@@ -116,7 +116,6 @@ func (m *model) children() (list []background.Child) {
 // prompt reads chunks and runs them until the input or ctx ends. Without a
 // terminal the first error ends it.
 func (c *cli) prompt(ctx context.Context, p *promptReader, eval evaluator) error {
-	shell := script.New(script.Options{}).Shell(lib.Predeclared()) // knows where a chunk ends
 	var chunk strings.Builder
 	for {
 		line, err := p.read(ctx, chunk.Len() > 0)
@@ -129,7 +128,7 @@ func (c *cli) prompt(ctx context.Context, p *promptReader, eval evaluator) error
 		}
 		chunk.WriteString(line + "\n")
 		text := chunk.String()
-		if err == nil && shell.NeedsMore(text) {
+		if err == nil && script.NeedsMore(text) {
 			continue
 		}
 		chunk.Reset()

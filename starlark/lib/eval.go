@@ -3,10 +3,10 @@ package lib
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"go.starlark.net/starlark"
-	"go.starlark.net/syntax"
 
 	"edged/starlark/script"
 	"edged/starlark/value"
@@ -19,7 +19,14 @@ type Session struct {
 	b       *Behaviour
 	mu      sync.Mutex // held while a line runs
 	globals starlark.StringDict
+	n       int // lines
 }
+
+// remembered is of how many lines an error can show the code.
+const remembered = 1000
+
+// chunkName is what messages call the nth line.
+func chunkName(n int) string { return fmt.Sprintf("prompt[%d]", n) }
 
 // NewSession opens a session that sees the names of main.star, read only,
 // unless that is isolated.
@@ -74,29 +81,22 @@ var _ starlark.Callable = (*prompt)(nil)
 
 // CallInternal implements starlark.Callable.
 func (p *prompt) CallInternal(t *starlark.Thread, _ starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
-	o := &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true, Recursion: true}
-	if expr, err := o.ParseExpr("prompt", p.text, 0); err == nil {
-		v, err := starlark.EvalExprOptions(o, t, expr, p.s.names())
-		if err == nil {
-			v.Freeze() // handlers may be handed it
-		}
-		return v, err
-	}
-	f, err := o.Parse("prompt", p.text, 0)
+	s := p.s
+	s.n++
+	s.b.engine.Forget(chunkName(s.n - remembered))
+	c, err := s.b.engine.Chunk(chunkName(s.n), p.text, s.names())
 	if err != nil {
 		return nil, err
 	}
-	names := p.s.names()
-	prog, err := starlark.FileProgram(f, names.Has)
-	if err != nil {
-		return nil, err
+	v, defined, err := c.Run(t)
+	if v != nil {
+		v.Freeze() // handlers may be handed it
 	}
-	defined, err := prog.Init(t, names)
 	defined.Freeze()
-	for k, v := range defined {
-		p.s.globals[k] = v
+	for k, d := range defined {
+		s.globals[k] = d
 	}
-	return starlark.None, err
+	return v, err
 }
 
 func (p *prompt) Name() string          { return "prompt" }

@@ -230,30 +230,52 @@ func TestMemoryLimitEndsTheGrowingCall(t *testing.T) {
 	}
 }
 
-func TestShell(t *testing.T) {
+func TestChunk(t *testing.T) {
 	e := script.New(script.Options{})
-	s := e.Shell(predeclared())
+	names := script.Universe()
+	for k, v := range predeclared() {
+		names[k] = v
+	}
 	for _, c := range []struct{ in, want string }{
-		{"x = [1]", "<nil>"},
+		{"x = [1]", "None"},
 		{"x.append(2)", "None"},
-		{"def f(y):\n    return y + len(x)\n\n", "<nil>"},
+		{"def f(y):\n    return y + len(x)\n\n", "None"},
 		{"f(1)", "3"},
-		{"f(", "error: <shell>:1:3: got end of file, want ')' (is a bracket left open, or a comma missing?)"},
-		{"basee.drive_to(1)", "error: <shell>:1:1: undefined: basee (did you mean \"base\"?)"},
+		{"f(\n    2)", "4"},
+		{"f(", "typed:1:3: got end of file, want ')' (is a bracket left open, or a comma missing?)"},
+		{"basee.drive_to(1)", "typed:1:1: undefined: basee (did you mean \"base\"?)"},
 		{"base.drive_to(1)", "True"},
-		{"x.nope", "error: <shell>:1:2: list has no .nope field or method"},
+		{"x.nope", "typed:1:2: list has no .nope field or method"},
 	} {
-		v, err := s.Eval(context.Background(), c.in)
+		fn := starlark.NewBuiltin("prompt", func(t *starlark.Thread, _ *starlark.Builtin, _ starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+			chunk, err := e.Chunk("typed", c.in, names)
+			if err != nil {
+				return nil, err
+			}
+			v, defined, err := chunk.Run(t)
+			for k, d := range defined {
+				names[k] = d
+			}
+			return v, err
+		})
+		v, err := e.Call(context.Background(), fn, nil, nil, script.Limits{})
 		got := fmt.Sprint(v)
 		if err != nil {
-			got = "error: " + err.Error()
+			got = err.Error()
 		}
 		if got != c.want {
 			t.Errorf("%q: got %s, want %s", c.in, got, c.want)
 		}
 	}
-	for in, want := range map[string]bool{"f(": true, "def f():": true, "if x:\n    y = 1": true, "if x:\n    y = 1\n\n": false, "x = 1": false, "x = = 1": false, "": false, "x = \"\"\"a": true} {
-		if got := s.NeedsMore(in); got != want {
+}
+
+func TestNeedsMore(t *testing.T) {
+	for in, want := range map[string]bool{
+		"f(": true, "f(\n    2)": false, "f(\n    2)\n": false, "x = [\n  1,\n": true, "x = [\n  1,\n  ]": false,
+		"def f():": true, "def f():\n    return 1": true, "def f():\n    return g(\n        2)": true, "def f():\n    return 1\n\n": false,
+		"if x:\n    y = 1": true, "if x:\n    y = 1\n\n": false, "x = 1": false, "x = = 1": false, "": false, "# note": false, "x = \"\"\"a": true,
+	} {
+		if got := script.NeedsMore(in); got != want {
 			t.Errorf("NeedsMore(%q): got %v, want %v", in, got, want)
 		}
 	}
