@@ -72,6 +72,13 @@ func TestScripts(t *testing.T) {
 func run(t *testing.T, o lib.TestOptions) {
 	o.Settle = synctest.Wait
 	o.Out = t.Output()
+	o.Secret = func(string) (string, error) { return "not read", nil }
+	store, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	o.Data = store
 	data := filepath.Join(o.Name, "testdata")
 	o.Golden = func(name string) (string, bool) {
 		text, err := fs.ReadFile(o.Folder, "testdata/"+name)

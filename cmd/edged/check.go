@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -131,23 +132,34 @@ func checkFolder(ctx context.Context, dir string) checked {
 		return f
 	}
 	defer func() { _ = b.Stop(ctx) }() // nothing of it runs
-	for _, p := range b.Check() {
-		f.Warnings = append(f.Warnings, finding{p.At.File, p.At.Line, p.At.Col, p.Rule, p.Msg, p.Hint, p.String()})
-	}
+	f.warn(b.Check())
 	tests, err := lib.Tests(m.root.FS())
 	for _, t := range tests {
 		if cfg.Script.Isolated {
 			break // tests run inside this process
 		}
 		o := testOptions(cfg, m.root.FS())
-		o.File = t.Path
-		err = errors.Join(err, lib.Test(ctx, o)) // without a function it only loads
+		o.File, o.Data = t.Path, m.host.Data
+		list, e := lib.CheckTest(ctx, o)
+		f.warn(list)
+		err = errors.Join(err, e)
 	}
 	if f.Errors = append(f.Errors, findings(err)...); len(f.Errors) == 0 {
 		s := b.Summary()
 		f.Summary = &s
 	}
 	return f
+}
+
+// warn adds warnings that are not there yet: each test file brings those of
+// main.star again.
+func (f *checked) warn(list []lib.Problem) {
+	for _, p := range list {
+		text := p.String()
+		if !slices.ContainsFunc(f.Warnings, func(x finding) bool { return x.text == text }) {
+			f.Warnings = append(f.Warnings, finding{p.At.File, p.At.Line, p.At.Col, p.Rule, p.Msg, p.Hint, text})
+		}
+	}
 }
 
 // findings takes an error apart.
@@ -238,13 +250,18 @@ func openModel(cfg *config.Config) (m *model, err error) {
 	}
 	m.host.Bus, m.host.Board, m.host.Rig, m.host.World = m.bus, m.board, m.rig, m.devices.world
 	m.host.Print = io.Discard
-	m.host.Secret = func(name string) (string, error) {
+	m.host.Secret = noSecrets(cfg)
+	return m, nil
+}
+
+// noSecrets knows the names of the secrets and reads none.
+func noSecrets(cfg *config.Config) func(string) (string, error) {
+	return func(name string) (string, error) {
 		if _, ok := cfg.Secrets[name]; !ok {
 			return "", fmt.Errorf("no secret %q", name)
 		}
 		return "not read", nil
 	}
-	return m, nil
 }
 
 // close takes everything away; nothing of it is worth an error.

@@ -229,7 +229,7 @@ func testName(file, fn string, files int) string {
 // testOptions is a robot for a test, as far as the settings say what it is.
 func testOptions(cfg *config.Config, folder fs.FS) lib.TestOptions {
 	o := lib.TestOptions{
-		Folder: folder, Name: folderOf(cfg), Grants: grantsOf(cfg), Env: lookup(cfg.Env), Limits: limitsOf(cfg),
+		Folder: folder, Name: folderOf(cfg), Grants: grantsOf(cfg), Env: lookup(cfg.Env), Secret: noSecrets(cfg), Limits: limitsOf(cfg),
 	}
 	if len(cfg.Devices) == 0 {
 		return o // the apartment
@@ -278,7 +278,9 @@ func (c *cli) testOne(name string, t lib.TestOptions, o testFlags, b bubble) tes
 	var out bytes.Buffer
 	t.Out, t.Settle = &out, synctest.Wait
 	began := time.Now()
-	err := b(func(ctx context.Context) error { return lib.Test(ctx, t) })
+	err := withData(&t, func() error {
+		return b(func(ctx context.Context) error { return lib.Test(ctx, t) })
+	})
 	r := testResult{File: t.File, Name: name, OK: err == nil, Seconds: time.Since(began).Seconds(), Output: out.String()}
 	verdict := "PASS"
 	if err != nil {
@@ -294,6 +296,19 @@ func (c *cli) testOne(name string, t lib.TestOptions, o testFlags, b bubble) tes
 		}
 	}
 	return r
+}
+
+// withData runs a test that has a data folder of its own.
+func withData(t *lib.TestOptions, run func() error) error {
+	dir, err := os.MkdirTemp("", "edged-test-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if t.Data, err = os.OpenRoot(dir); err != nil {
+		return err
+	}
+	return errors.Join(run(), t.Data.Close())
 }
 
 // texts are the errors that one is made of, as people read them.

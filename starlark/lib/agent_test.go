@@ -158,7 +158,7 @@ def test_overflow():
         publish("box/do", "x%d" % i)
     assert.eq(bg.dropped_events, 3)
     clock.advance("11s")
-    assert.eq([l.split(" ")[-3] for l in trace("box/did").splitlines()], ["slow", "x3", "x4"])
+    assert.eq([json.decode(l.split(" ")[-3]) for l in trace("box/did").splitlines()], ["slow", "x3", "x4"])
 
 def test_stop_and_start():
     bg.stop()

@@ -25,7 +25,8 @@ type Behaviour struct {
 	folder       string
 	grants       Grants
 	testing      bool
-	stimulus     func() // told in tests that the world was changed
+	stimulus     func()            // told in tests that the world is changed
+	settle       func(*value.Call) // and that it has been
 	log          *slog.Logger
 	engine       *script.Engine
 	program      *script.Program       // nil if it is isolated

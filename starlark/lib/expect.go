@@ -77,7 +77,7 @@ var testRows = []testRow{
 		Returns: "the event", Blocks: true,
 	}, (*testRobot).expectEvent},
 	{value.Func{
-		Name: "expect_no_event", Doc: "Fails if an event comes within a time from now, or has come since the test last did or expected something.",
+		Name: "expect_no_event", Doc: "Fails if an event comes within a time from now, or has come since the test last did or expected something. After it, expect_event of the same finds only what is new.",
 		Example: "expect_no_event(\"guard/alarm\", within = \"1m\")",
 		Params:  []value.Param{filterParam, {Name: "within", Type: value.Duration, Default: "1s", Doc: "How long to wait."}, whereParam},
 		Blocks:  true,
@@ -275,11 +275,10 @@ func (t *testRobot) expectNoEvent(c *value.Call) (starlark.Value, error) {
 			return nil, err
 		}
 		if hit {
-			return nil, &value.Error{Msg: fmt.Sprintf("got the event %s %s after %v", e.Topic, e.Bytes(), e.Time().Sub(t.begun).Round(time.Millisecond))}
+			return nil, &value.Error{Msg: fmt.Sprintf("got the event %s %s after %v", e.Topic, literal(e), e.Time().Sub(t.begun).Round(time.Millisecond))}
 		}
 	}
-	t.log.seen()
-	return nil, nil
+	return nil, t.log.without(match)
 }
 
 // instead says what did happen.

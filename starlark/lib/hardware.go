@@ -18,7 +18,7 @@ var hardwareRows = []row{
 	{value.Func{
 		Name: "hw.device", Doc: "Returns a device by its name, a sensor or an actuator.",
 		Example: "lamp = hw.device(\"lamp_hall\")\n\ndef on_dark(ev):\n    lamp.do(on = True)",
-		Params:  []value.Param{{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name, as in edged.toml and \"edged hw list\"."}},
+		Params:  []value.Param{{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name, as in edged.toml and \"edged status\"."}},
 		Returns: "a device",
 	}, (*Behaviour).device},
 	{value.Func{

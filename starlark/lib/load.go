@@ -33,8 +33,9 @@ type Options struct {
 
 	// Extra are further names, those of tests say.
 	Extra    starlark.StringDict
-	testing  bool   // what test files do is granted
-	stimulus func() // told that a test changes the world
+	testing  bool              // what test files do is granted
+	stimulus func()            // told that a test changes the world
+	settle   func(*value.Call) // told that it has
 }
 
 // Load reads a robot's folder and runs the top level of its entry files: what
@@ -62,9 +63,9 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	b.until.Store(math.MaxUint64)
 	b.runs.init()
 	b.contextValue = contextKind.Wrap
-	b.stimulus = o.stimulus
+	b.stimulus, b.settle = o.stimulus, o.settle
 	if b.stimulus == nil {
-		b.stimulus = func() {}
+		b.stimulus, b.settle = func() {}, func(*value.Call) {}
 	}
 	b.engine = script.New(script.Options{Limits: h.Limits, Print: b.print})
 	b.life, b.kill = context.WithCancelCause(context.Background())

@@ -65,9 +65,22 @@ func (s *shelf) take(i int) bool {
 	return true
 }
 
-// seen says that the test has looked at everything so far.
-func (s *shelf) seen() {
+// without says that the test has looked at everything so far and wanted none
+// of the events that match: those from before count as found.
+func (s *shelf) without(match func(bus.Event) (bool, error)) error {
+	at := s.since()
+	list, _ := s.from(at)
+	for i, e := range list {
+		hit, err := match(e)
+		if err != nil {
+			return err
+		}
+		if hit {
+			s.take(at + i)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = len(s.all)
+	return nil
 }

@@ -29,6 +29,9 @@ func simRow(name, doc, example, returns string, do func(w *sim.World, c *value.C
 			if err != nil {
 				return nil, err
 			}
+			if returns == "" { // it changes the world
+				b.settle(c)
+			}
 			return c.Return(v)
 		}}
 }

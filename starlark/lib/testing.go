@@ -8,8 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,6 +75,8 @@ type TestOptions struct {
 
 	Grants  Grants
 	Env     func(name string) (string, bool)
+	Secret  func(name string) (string, error) // nil knows none
+	Data    *os.Root                          // the robot's own data folder; nil is none
 	Library fs.FS
 	Limits  script.Limits
 	Cover   *script.Cover
@@ -102,6 +106,22 @@ func Test(ctx context.Context, o TestOptions) error {
 	}
 	err = t.run(ctx)
 	return errors.Join(err, t.close())
+}
+
+// CheckTest loads a test file as [Test] does, runs none of its functions, and
+// gives what [Behaviour.Check] has to say: of the file and of what it loads,
+// main.star too.
+func CheckTest(ctx context.Context, o TestOptions) ([]Problem, error) {
+	o.Func = ""
+	t, err := newTestRobot(o)
+	if err != nil {
+		return nil, err
+	}
+	var list []Problem
+	if err = t.run(ctx); err == nil {
+		list = t.b.Check()
+	}
+	return list, errors.Join(err, t.close())
 }
 
 // testRobot is a robot for the time of one test.
@@ -150,7 +170,7 @@ func newTestRobot(o TestOptions) (t *testRobot, err error) {
 	log := slog.New(slog.NewTextHandler(o.Out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	t.host = &Host{
 		Name: o.Name, Bus: t.bus, Board: t.board, Rig: t.rig, World: world, Log: log, Print: o.Out,
-		Env: o.Env, Library: o.Library, Limits: o.Limits,
+		Env: o.Env, Secret: o.Secret, Data: o.Data, Library: o.Library, Limits: o.Limits,
 	}
 	t.log, err = newEventLog(t.bus)
 	return t, err
@@ -172,7 +192,7 @@ func (t *testRobot) run(ctx context.Context) error {
 	}
 	b, err := Load(ctx, t.host, t.o.Folder, Options{
 		Folder: t.o.Name, Grants: t.o.Grants, Entry: entry, Cover: t.o.Cover,
-		Extra: t.names(), testing: true, stimulus: t.log.stimulus,
+		Extra: t.names(), testing: true, stimulus: t.log.stimulus, settle: t.settle,
 	})
 	if err != nil {
 		return err
@@ -307,7 +327,7 @@ func canonical(events []bus.Event, filter string, begun time.Time) string {
 			continue
 		}
 		s := fmt.Sprintf("%s %s", e.Source, e.Topic)
-		if text := string(e.Bytes()); text != "" && text != "null" {
+		if text := literal(e); text != "" {
 			s += " " + text
 		}
 		if e.Cause != 0 {
@@ -321,4 +341,20 @@ func canonical(events []bus.Event, filter string, begun time.Time) string {
 		fmt.Fprintf(&out, "%9.3fs %s\n", l.at.Seconds(), l.text)
 	}
 	return out.String()
+}
+
+// literal is a payload as a script would write it, nearly: text is quoted, so
+// that it is not mistaken for a number, bytes are b"…", and None is nothing.
+func literal(e bus.Event) string {
+	switch p := e.Payload().(type) {
+	case nil:
+		return ""
+	case []byte:
+		return "b" + strconv.Quote(string(p))
+	}
+	b, err := e.JSON()
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
