@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -106,7 +107,7 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, error) 
 	if err == nil && !works {
 		err = fmt.Errorf("ollama: %w: %d vectors for %d texts", llm.ErrServer, len(out.Embeddings), len(texts))
 	}
-	if works || strings.Contains(err.Error(), "does not support embedding") {
+	if works || errors.Is(err, llm.ErrNoEmbedding) {
 		m.mu.Lock()
 		m.embed = &works
 		m.mu.Unlock()

@@ -35,6 +35,8 @@ func (s *Server) remedy(model string, err error) string {
 		return "use a model with tools, see `edged model show`; without, calls are asked for in a schema"
 	case is(llm.ErrNoThinking):
 		return "leave think away, or use a model that thinks"
+	case is(llm.ErrNoEmbedding):
+		return "use a model for that: all-minilm or nomic-embed-text"
 	case is(llm.ErrCutOff):
 		return "raise max_tokens, or ask for less"
 	case is(llm.ErrNoDone):
@@ -55,8 +57,8 @@ func (s *Server) remedy(model string, err error) string {
 		return ""
 	case says("unexpectedly stopped"), says("runner process"):
 		return "the next request loads the model again; if it recurs, a smaller model or num_ctx helps"
-	case says("does not support embedding"), says("does not support chat"):
-		return "use another model for that; embeddings: all-minilm or nomic-embed-text"
+	case says("does not support chat"):
+		return "this one is for embeddings only: use another to talk to"
 	case says("no such host"), says("pull model manifest"):
 		return "this machine has no way to the registry: pull where there is one, or `ollama create` from a file"
 	}

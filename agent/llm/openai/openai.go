@@ -11,6 +11,7 @@ package openai
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -187,6 +188,11 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, error) 
 	}
 	err := m.wire.JSON(ctx, "POST", "/embeddings", map[string]any{"model": m.o.Name, "input": texts, "encoding_format": "float"}, &out)
 	if err != nil {
+		if no := false; errors.Is(err, llm.ErrNoEmbedding) {
+			m.mu.Lock()
+			m.embed = &no
+			m.mu.Unlock()
+		}
 		return nil, m.trouble(err)
 	}
 	vectors := make([][]float32, len(texts))

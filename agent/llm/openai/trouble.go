@@ -40,6 +40,8 @@ func (m *Model) remedy(err error) string {
 		return "start llama-server with --jinja, vLLM with --enable-auto-tool-choice; without, calls are asked for in a schema"
 	case is(llm.ErrNoThinking):
 		return "leave think away, or use a model that thinks"
+	case is(llm.ErrNoEmbedding):
+		return "start the server with --embeddings, or use a model for that"
 	case is(llm.ErrCutOff):
 		return "raise max_tokens, or ask for less"
 	case is(llm.ErrNoDone):

@@ -22,6 +22,8 @@ var signs = []struct {
 	{"tool use is not supported", llm.ErrNoTools},
 	{"does not support thinking", llm.ErrNoThinking},
 	{"does not support reasoning", llm.ErrNoThinking},
+	{"does not support embedding", llm.ErrNoEmbedding},
+	{"--embeddings", llm.ErrNoEmbedding},
 	{"invalid json schema", llm.ErrBadSchema},
 	{"invalid format", llm.ErrBadSchema},
 	{"invalid schema", llm.ErrBadSchema},
