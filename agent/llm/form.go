@@ -1,0 +1,172 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"edged/agent"
+	"edged/agent/llm/schema"
+)
+
+// WithoutTools lets a model that has no tools call them all the same: it first
+// picks a tool or an answer, then writes the arguments, both held to a bounded
+// schema. Its errors are the model's own.
+func WithoutTools(m Model) Model { return &formModel{m} }
+
+type formModel struct{ m Model }
+
+// replyLength bounds an answer in words that comes in a form.
+const replyLength = 500
+
+// Chat asks in forms.
+func (f *formModel) Chat(ctx context.Context, r Request, say func(string) error) (Message, error) {
+	tools := r.Tools
+	r.Messages, r.Tools = flat(r.Messages), nil
+	choice := r.Choice
+	r.Choice = ChoiceAuto
+	if len(tools) == 0 || choice == ChoiceNone || r.Schema != nil {
+		return f.m.Chat(ctx, r, say)
+	}
+	r.Think = false
+	r.Messages = withText(r.Messages, toolList(tools))
+	pick := r
+	pick.Schema = pickForm(tools, choice == ChoiceRequired)
+	first, err := f.m.Chat(ctx, pick, nil)
+	if err != nil {
+		return Message{}, err
+	}
+	var picked struct{ Tool, Reply string }
+	if err := json.Unmarshal([]byte(strings.TrimSpace(first.Text)), &picked); err != nil {
+		return Message{}, fmt.Errorf("%w: %w", ErrSchema, err)
+	}
+	answer := Message{Role: Assistant, Finish: FinishStop, Usage: first.Usage, Text: picked.Reply}
+	var tool *Tool
+	for i := range tools {
+		if tools[i].Name == picked.Tool {
+			tool = &tools[i]
+		}
+	}
+	if tool == nil {
+		if say != nil {
+			err = say(answer.Text)
+		}
+		return answer, err
+	}
+	answer.Text, answer.Finish = "", FinishCall
+	args, usage, err := f.arguments(ctx, r, *tool)
+	answer.Usage = sum(answer.Usage, usage)
+	answer.Calls = []Call{{Name: tool.Name, Args: args}}
+	return answer, err
+}
+
+func (f *formModel) arguments(ctx context.Context, r Request, tool Tool) (json.RawMessage, agent.Usage, error) {
+	s, err := schema.ParseLoose(tool.Params)
+	if err != nil {
+		return nil, agent.Usage{}, fmt.Errorf("%w: %w", ErrBadSchema, err)
+	}
+	if len(s.Properties) == 0 {
+		return json.RawMessage("{}"), agent.Usage{}, nil
+	}
+	bound := s.Bound()
+	text, err := schema.Encode(bound)
+	if err != nil {
+		return nil, agent.Usage{}, fmt.Errorf("%w: %w", ErrBadSchema, err)
+	}
+	r.Schema = text
+	r.Messages = withNote(r.Messages, "Give the arguments of "+tool.Name+" as JSON: "+bound.Prose()+".")
+	answer, err := f.m.Chat(ctx, r, nil)
+	if err != nil {
+		return nil, agent.Usage{}, err
+	}
+	args := json.RawMessage(strings.TrimSpace(answer.Text))
+	if !json.Valid(args) {
+		return nil, answer.Usage, fmt.Errorf("%w: not JSON", ErrSchema)
+	}
+	usage := answer.Usage
+	usage.Calls = max(usage.Calls, 1)
+	return args, usage, nil
+}
+
+func sum(a, b agent.Usage) agent.Usage {
+	return agent.Usage{Calls: max(a.Calls, 1) + b.Calls, PromptTokens: a.PromptTokens + b.PromptTokens, OutputTokens: a.OutputTokens + b.OutputTokens}
+}
+
+// pickForm is the schema of the first question: reason before decision.
+func pickForm(tools []Tool, must bool) json.RawMessage {
+	names := []any{}
+	for _, t := range tools {
+		names = append(names, t.Name)
+	}
+	if !must {
+		names = append(names, "none")
+	}
+	why, reply := 120, replyLength
+	text, _ := schema.Encode(&schema.Schema{Kind: schema.Object, Properties: []schema.Property{
+		{Name: "reason", Schema: &schema.Schema{Kind: schema.String, MaxLength: &why}, Required: true},
+		{Name: "tool", Schema: &schema.Schema{Kind: schema.String, Enum: names}, Required: true},
+		{Name: "reply", Schema: &schema.Schema{Kind: schema.String, MaxLength: &reply, Doc: "what to say if no tool is needed"}, Required: true},
+	}})
+	return text
+}
+
+// toolList tells the tools in words.
+func toolList(tools []Tool) string {
+	var b strings.Builder
+	b.WriteString("Tools:")
+	for _, t := range tools {
+		fmt.Fprintf(&b, "\n- %s: %s", t.Name, t.Doc)
+		if s, err := schema.ParseLoose(t.Params); err == nil && len(s.Properties) > 0 {
+			b.WriteString(" Arguments: " + s.Prose())
+		}
+	}
+	b.WriteString("\nAnswer with JSON: reason, then tool (\"none\" to just answer), then reply.")
+	return b.String()
+}
+
+// flat writes calls and results as words, for a model that knows neither.
+func flat(list []Message) []Message {
+	out := make([]Message, 0, len(list))
+	for _, m := range list {
+		switch {
+		case m.Role == ToolRole:
+			text := "Result of " + m.Name + ": " + m.Text
+			if n := len(out); n > 0 && out[n-1].Role == User { // results of one answer are one message
+				out[n-1].Text += "\n" + text
+				continue
+			}
+			out = append(out, Message{Role: User, Text: text})
+		case len(m.Calls) > 0:
+			lines := []string{}
+			if m.Text != "" {
+				lines = append(lines, m.Text)
+			}
+			for _, c := range m.Calls {
+				lines = append(lines, fmt.Sprintf(`{"tool":%q,"arguments":%s}`, c.Name, c.Args))
+			}
+			out = append(out, Message{Role: Assistant, Text: strings.Join(lines, "\n")})
+		default:
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// withText puts a text at the end of the system's.
+func withText(list []Message, text string) []Message {
+	out := append([]Message(nil), list...)
+	if len(out) > 0 && out[0].Role == System {
+		out[0].Text += "\n\n" + text
+		return out
+	}
+	return append([]Message{{Role: System, Text: text}}, out...)
+}
+
+// withNote puts a note beside the newest words.
+func withNote(list []Message, note string) []Message {
+	out := append([]Message(nil), list...)
+	last := &out[len(out)-1]
+	last.Notes = strings.TrimSpace(last.Notes + "\n" + note)
+	return out
+}

@@ -1,0 +1,253 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"edged/agent"
+)
+
+// MaxDepth is how deep agents may delegate to agents.
+const MaxDepth = 8
+
+// A Handoff is returned as the error of a tool that gives the rest of the run
+// to another agent. It is done after all other calls of the same answer.
+type Handoff struct {
+	Target   agent.Agent
+	State    map[string]any // written by [Options.Update] before the target runs
+	Parallel []agent.Agent  // do the same task beside the target
+}
+
+func (h *Handoff) Error() string { return "hand over to " + h.Target.Name() }
+
+func handoffTool(to agent.Agent) Tool {
+	doc := "Hand the conversation over to " + to.Name() + "."
+	if r, ok := to.(interface{ Role() string }); ok && r.Role() != "" {
+		doc = "Hand the conversation over to " + to.Name() + ": " + r.Role()
+	}
+	return Tool{
+		Name: "handoff_to_" + toolName(to.Name()),
+		Doc:  doc,
+		Params: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","maxLength":200,` +
+			`"description":"why"}},"additionalProperties":false}`),
+	}
+}
+
+// toolName makes a name of the characters that tools may have.
+func toolName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if validName(string(r)) {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// carried is what a run hands to those it delegates to.
+type carried struct {
+	depth    int
+	tainted  bool
+	origin   string
+	allow    []func(string) bool
+	dialogue []Message // nil = none; the delegate sees it as its own history
+	pending  []Message // of this run so far, after the user's words
+	notes    []string
+}
+
+type carriedKey struct{}
+
+func carriedBy(ctx context.Context) carried {
+	c, _ := ctx.Value(carriedKey{}).(carried)
+	return c
+}
+
+func (c carried) limited() bool { return len(c.allow) > 0 }
+
+func (c carried) allows(tool string) bool {
+	for _, f := range c.allow {
+		if !f(tool) {
+			return false
+		}
+	}
+	return true
+}
+
+// WithDialogue returns a context whose agents see a dialogue as what was said
+// before, in place of what they remember themselves. It is for workflows that
+// pick an agent to go on with a conversation.
+func WithDialogue(ctx context.Context, dialogue []Message) context.Context {
+	c := carriedBy(ctx)
+	if dialogue == nil {
+		dialogue = []Message{}
+	}
+	c.dialogue, c.pending = dialogue, nil
+	return context.WithValue(ctx, carriedKey{}, c)
+}
+
+// Tainted reports whether the run that ctx belongs to has untrusted words in
+// its prompt.
+func Tainted(ctx context.Context) bool { return carriedBy(ctx).tainted }
+
+// WithTaint returns a context whose agents take their prompt for untrusted.
+func WithTaint(ctx context.Context) context.Context {
+	c := carriedBy(ctx)
+	c.tainted = true
+	return context.WithValue(ctx, carriedKey{}, c)
+}
+
+// carry is what goes along from this run.
+func (t *turn) carry() carried {
+	c := carried{depth: t.from.depth + 1, tainted: t.Tainted && !t.a.o.TaintedWrites, origin: t.Task.Origin, allow: t.from.allow}
+	if t.a.o.Allow != nil {
+		c.allow = append(slices.Clip(c.allow), t.a.o.Allow)
+	}
+	return c
+}
+
+// delegate is the context of a tool: agents that it runs are limited like this
+// run, start without its dialogue, and don't speak for it.
+func (t *turn) delegate(ctx context.Context) context.Context {
+	if agent.Listening(ctx) {
+		ctx = agent.WithSay(ctx, nil)
+	}
+	return context.WithValue(ctx, carriedKey{}, t.carry())
+}
+
+// handOver lets others finish the run: they see the dialogue so far, and their
+// outcome is the run's. More than one answer in turn, each seeing what was said
+// before.
+func (t *turn) handOver(ctx context.Context, list []Handoff) (agent.Result, error) {
+	if t.from.depth+1 > MaxDepth {
+		return agent.Result{}, fmt.Errorf("%w: handed over more than %d times", agent.ErrFailed, MaxDepth)
+	}
+	t.handed = true
+	var whole agent.Result
+	var replies []string
+	c := t.carry()
+	c.dialogue = slices.Clip(t.history)
+	if c.dialogue == nil {
+		c.dialogue = []Message{}
+	}
+	c.pending = wellFormed(t.msgs)[1:]
+	for i, h := range list {
+		if len(h.State) > 0 {
+			if t.a.o.Update == nil {
+				return whole, fmt.Errorf("%w: nobody takes the state of a handoff to %s", agent.ErrFailed, h.Target.Name())
+			}
+			if err := t.a.o.Update(ctx, h.State); err != nil {
+				return whole, fmt.Errorf("%w: state of a handoff: %w", agent.ErrFailed, err)
+			}
+		}
+		results, err := t.targets(ctx, c, h)
+		for _, r := range results {
+			whole.Children = append(whole.Children, r)
+			whole.Receipts = append(whole.Receipts, r.Receipts...)
+			whole.Usage.Calls += r.Usage.Calls
+			whole.Usage.PromptTokens += r.Usage.PromptTokens
+			whole.Usage.OutputTokens += r.Usage.OutputTokens
+			if r.Reply != "" {
+				replies = append(replies, r.Reply)
+				c.notes = append(slices.Clip(c.notes), r.By+" has already answered: "+clip(r.Reply, 300))
+			}
+		}
+		if i == 0 {
+			whole.By, whole.Output = results[0].By, results[0].Output
+		}
+		whole.Reply = strings.Join(replies, "\n")
+		if err != nil {
+			whole.Status = agent.StatusOf(err)
+			return whole, err
+		}
+	}
+	return whole, nil
+}
+
+// targets runs a handoff's agents; the first error counts.
+func (t *turn) targets(ctx context.Context, c carried, h Handoff) ([]agent.Result, error) {
+	all := append([]agent.Agent{h.Target}, h.Parallel...)
+	results, errs := make([]agent.Result, len(all)), make([]error, len(all))
+	tctx := context.WithValue(ctx, carriedKey{}, c)
+	loud := agent.Listening(ctx) && len(all) == 1 && !t.hooks.whole
+	if !loud {
+		tctx = agent.WithSay(tctx, nil)
+	}
+	var fs []func()
+	for i, a := range all {
+		fs = append(fs, func() { results[i], errs[i] = agent.Run(tctx, a, t.Task) })
+	}
+	if t.a.o.Together != nil && len(fs) > 1 {
+		t.a.o.Together(fs)
+	} else {
+		for _, f := range fs {
+			f()
+		}
+	}
+	t.spoke = loud
+	for _, err := range errs {
+		if err != nil {
+			return results, err
+		}
+	}
+	return results, nil
+}
+
+// AsTool makes a tool of an agent: it gets one task in words and gives its
+// reply. It is limited like the run that calls it, and starts without its
+// dialogue.
+func AsTool(a agent.Agent, name, doc string) Tool {
+	if name == "" {
+		name = toolName(a.Name())
+	}
+	if doc == "" {
+		doc = "Let " + a.Name() + " do a task."
+		if r, ok := a.(interface{ Role() string }); ok && r.Role() != "" {
+			doc = "Let " + a.Name() + " do a task: " + r.Role()
+		}
+	}
+	return Tool{
+		Name: name,
+		Doc:  doc,
+		Params: json.RawMessage(`{"type":"object","properties":{"task":{"type":"string","maxLength":600,` +
+			`"description":"all that must be known, in one or two sentences"}},"required":["task"],"additionalProperties":false}`),
+		Do: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+			var in struct{ Task string }
+			if err := json.Unmarshal(args, &in); err != nil {
+				return nil, err
+			}
+			c := carriedBy(ctx)
+			if c.depth > MaxDepth {
+				return nil, fmt.Errorf("agents delegate at most %d deep", MaxDepth)
+			}
+			r, err := agent.Run(ctx, a, agent.Task{Input: in.Task, Origin: c.origin})
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", a.Name(), r.Status, err)
+			}
+			if r.Output != nil {
+				return json.Marshal(r.Output)
+			}
+			return json.Marshal(r.Reply)
+		},
+	}
+}
+
+// Spawn runs a task in a helper of an agent's making: the same model, role,
+// limits and hooks, no memory of its own, and only the tools given here.
+func Spawn(ctx context.Context, a *Agent, t agent.Task, tools []Tool) (agent.Result, error) {
+	o := a.o
+	o.Name += ".sub"
+	o.Tools, o.Handoffs, o.Output = tools, nil, nil
+	o.Session, o.Sessions = Fresh, nil
+	sub, err := New(o)
+	if err != nil {
+		return agent.Result{}, fmt.Errorf("%w: %w", agent.ErrFailed, err)
+	}
+	c := carriedBy(ctx)
+	if c.depth++; c.depth > MaxDepth {
+		return agent.Result{}, fmt.Errorf("%w: agents delegate at most %d deep", agent.ErrFailed, MaxDepth)
+	}
+	c.dialogue, c.pending = nil, nil
+	return agent.Run(context.WithValue(ctx, carriedKey{}, c), sub, t)
+}
