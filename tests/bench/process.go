@@ -131,7 +131,7 @@ func (b *bench) robot(n int, addr string, embedded bool) (string, error) {
 	if !embedded {
 		mqtt = fmt.Sprintf("[mqtt]\nurl = \"tcp://%s\"\n[[mqtt.subscribe]]\nfilter = \"sensors/#\"\n[[mqtt.publish]]\nfilter = \"actuators/#\"\n", addr)
 	}
-	text := fmt.Sprintf("name = \"bench\"\ndata = %q\n\n%s\n%s", filepath.Join(dir, "data"), allowed, mqtt)
+	text := fmt.Sprintf("name = \"bench\"\ndata = %q\n\n[memory]\nlimit = \"256MiB\" # as on a board with 1 GiB\n\n%s\n%s", filepath.Join(dir, "data"), allowed, mqtt)
 	return dir, os.WriteFile(filepath.Join(dir, "edged.toml"), []byte(text), 0o644)
 }
 
