@@ -185,6 +185,9 @@ func (n numeral) read(i int) (string, int) {
 	if n.is(i, "half", "a") || n.is(i, "half", "an") {
 		return "0.5", 2
 	}
+	if (n.is(i, "a") || n.is(i, "an")) && n.unit(i+1) && !n.is(i+1, "hundred") {
+		return "1", 1
+	}
 	whole, used := n.whole(i)
 	if used == 0 {
 		if v, err := strconv.ParseFloat(n.word(i), 64); err == nil && n.is(i+1, "and", "a", "half") {

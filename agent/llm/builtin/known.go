@@ -7,8 +7,19 @@ const KnownKey = "edged.known"
 
 // Known is what a model was trained for.
 type Known struct {
-	Robot string      `json:"robot"`
-	Tools []KnownTool `json:"tools"`
+	Robot   string      `json:"robot"`
+	Tools   []KnownTool `json:"tools"`
+	Replies Replies     `json:"replies,omitzero"`
+}
+
+// tool finds a tool; nil if the model does not know it.
+func (k *Known) tool(name string) *KnownTool {
+	for i := range k.Tools {
+		if k.Tools[i].Name == name {
+			return &k.Tools[i]
+		}
+	}
+	return nil
 }
 
 // KnownTool is a tool that a model was trained for.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"unicode/utf8"
 )
 
 // Kind is what a schema's values are.
@@ -184,6 +185,9 @@ func (s *Schema) readArray(r raw, depth int) error {
 	s.Kind, s.Items = Array, items
 	s.MinItems = or(r.MinItems, 0)
 	s.MaxItems = or(r.MaxItems, max(mostItems, s.MinItems))
+	if s.MaxItems > 1000 {
+		return fmt.Errorf("arrays of up to %d", s.MaxItems)
+	}
 	if s.MinItems > s.MaxItems {
 		return fmt.Errorf("minItems %d is above maxItems %d", s.MinItems, s.MaxItems)
 	}
@@ -235,4 +239,10 @@ func (s *Schema) Prop(name string) *Prop {
 		}
 	}
 	return nil
+}
+
+// Fits tells whether a text is a string of this schema.
+func (s *Schema) Fits(t string) bool {
+	l := utf8.RuneCountInString(t)
+	return l >= s.MinLength && l <= s.MaxLength && (s.Pattern == nil || s.Pattern.MatchString(t))
 }

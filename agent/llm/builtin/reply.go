@@ -1,0 +1,58 @@
+package builtin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Replies are the sentences that close a turn. They are made by rule: a model
+// of this size would add nothing but mistakes.
+type Replies struct {
+	Done   string `json:"done"`   // "Done."
+	Failed string `json:"failed"` // "That did not work: %s."
+	Value  string `json:"value"`  // "It reads %s."
+}
+
+// sentence makes a sentence of a tool's result, JSON or plain text.
+func (r Replies) sentence(result string) string {
+	or := func(s, d string) string {
+		if s == "" {
+			return d
+		}
+		return s
+	}
+	result = strings.TrimSpace(result)
+	var v any
+	d := json.NewDecoder(bytes.NewReader([]byte(result)))
+	d.UseNumber()
+	if d.Decode(&v) != nil || d.More() {
+		v = result
+	}
+	failed := or(r.Failed, "That did not work: %s.")
+	switch v := v.(type) {
+	case bool:
+		if !v {
+			return strings.TrimSuffix(strings.TrimSuffix(failed, ": %s."), "%s") + "."
+		}
+	case json.Number:
+		return fmt.Sprintf(or(r.Value, "It reads %s."), v.String())
+	case string:
+		if why, ok := strings.CutPrefix(v, "error:"); ok {
+			return fmt.Sprintf(failed, strings.TrimSuffix(strings.TrimSpace(why), "."))
+		}
+		if v != "" && v != "ok" && v != "done" {
+			return fmt.Sprintf(or(r.Value, "It reads %s."), v)
+		}
+	case map[string]any:
+		if why, ok := v["error"].(string); ok {
+			return fmt.Sprintf(failed, strings.TrimSuffix(why, "."))
+		}
+		if x, ok := v["value"]; ok && x != nil {
+			unit, _ := v["unit"].(string)
+			return fmt.Sprintf(or(r.Value, "It reads %s."), strings.TrimSpace(fmt.Sprint(x)+" "+unit))
+		}
+	}
+	return or(r.Done, "Done.")
+}

@@ -1,0 +1,87 @@
+package builtin
+
+import (
+	"slices"
+	"strings"
+
+	"edged/agent/llm/builtin/mask"
+)
+
+// Rules stand before and behind the model: a model of a million weights is too
+// small to be trusted with the word not.
+
+// negated counts the words that turn a command into its opposite.
+func negated(h Heard) int {
+	n := 0
+	for i, w := range h.words {
+		next := ""
+		if i+1 < len(h.words) {
+			next = h.words[i+1].text
+		}
+		switch w.text {
+		case "not", "dont", "never", "without", "neither", "nor", "cannot", "nobody", "refrain", "avoid", "forbidden", "wont", "cant", "mustnt", "shouldnt", "didnt", "doesnt", "isnt", "wasnt":
+			n++
+		case "no":
+			if slices.Contains([]string{"need", "reason", "longer", "more", "way", "one", "chance", "point", "going", "moving", "turning", "driving"}, next) {
+				n++
+			}
+		default:
+			if strings.HasSuffix(w.text, "n't") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// conditional counts the words that bind a command to a condition or a time.
+// No call can say that, and doing it at once would be wrong.
+func conditional(h Heard) int {
+	n := 0
+	for i, w := range h.words {
+		next := ""
+		if i+1 < len(h.words) {
+			next = h.words[i+1].text
+		}
+		switch w.text {
+		case "if", "when", "whenever", "unless", "until", "till", "tomorrow", "yesterday", "tonight", "later", "ago", "because", "while", "after", "before":
+			n++
+		case "next", "last", "every":
+			if slices.Contains([]string{"time", "week", "month", "year", "day", "night", "morning", "hour", "minute", "evening", "summer", "winter"}, next) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// carries tells whether a tool takes free text along, so that a word in it is
+// only to be passed on.
+func carries(s *mask.Schema) bool {
+	return slices.ContainsFunc(s.Props, func(p mask.Prop) bool { return p.Kind == mask.String })
+}
+
+// carried counts words within a call's free text.
+func carried(args map[string]any, count func(Heard) int) int {
+	n := 0
+	for _, a := range args {
+		if s, ok := a.(string); ok {
+			n += count(Hear(s))
+		}
+	}
+	return n
+}
+
+// restore gives free text back the way it was written: "Say Hello, Anna!".
+func (h Heard) restore(t mask.Tool, args map[string]any) {
+	for name, a := range args {
+		s, ok := a.(string)
+		p := t.Params.Prop(name)
+		if !ok || p == nil || p.Kind != mask.String || slices.Contains(t.Values[name], `"`+s+`"`) {
+			continue
+		}
+		if was, ok := h.Original(s); ok && p.Fits(was) {
+			args[name] = was
+		}
+	}
+}
