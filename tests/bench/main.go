@@ -36,7 +36,7 @@ var groups = []struct {
 	run  func(b *bench) error
 }{
 	{"bus", micro("bus")}, {"board", micro("board")}, {"script", micro("script")}, {"hw", micro("hw")},
-	{"size", size}, {"start", start}, {"idle", idle}, {"agents", agents}, {"mqtt", mqttFigures},
+	{"size", size}, {"start", start}, {"idle", idle}, {"agents", agents}, {"stop", stops}, {"mqtt", mqttFigures},
 }
 
 type bench struct {

@@ -111,7 +111,7 @@ func mqttFigures(b *bench) error {
 	ratio("the same, flood with 200 outstanding", "msg/s", rate("edged"), rate("limit"), "≥ 0.85×", func(x float64) bool { return x >= 0.85 })
 	if len(slow["node-red"]) > 0 {
 		ratio("the same at 100/s, p50; peer: Node-RED", "µs", p50("edged"), p50("node-red"), "≤ 0.5×", func(x float64) bool { return x <= 0.5 })
-		ratio("peak resident memory; peer: Node-RED", "MB", rss("edged"), rss("node-red"), "≤ 1/6×", func(x float64) bool { return x <= 1.0/6 })
+		ratio("peak resident memory (edged set up as on a board with 1 GiB); peer: Node-RED", "MB", rss("edged"), rss("node-red"), "≤ 1/6×", func(x float64) bool { return x <= 1.0/6 })
 	}
 	v := rate("embedded")
 	best := max(rate("limit"), rate("edged"), rate("node-red"))
