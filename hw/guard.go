@@ -96,10 +96,33 @@ func (g Guard) Serve(ctx context.Context) error {
 // RunGuard is the guard's side: it reads orders from in (its standard input)
 // and, when in ends without a goodbye, carries out the last ones at once and
 // all at the same time. It ignores signals that stop a group of processes,
-// because it has to outlive them. It returns what failed.
+// because it has to outlive them. At SIGABRT, which systemd's watchdog sends to
+// all of a service that stands still, it carries them out without waiting for
+// the end of in. It returns what failed.
 func RunGuard(in io.Reader) error {
+	abort := aborts()
 	ignoreSignals()
+	var mu sync.Mutex // guards actions
 	var actions []SafeAction
+	orders := func() []SafeAction {
+		mu.Lock()
+		defer mu.Unlock()
+		return actions
+	}
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer close(over)
+	watch.Go(func() {
+		for {
+			select {
+			case <-abort:
+				_ = makeSafe(orders()) // they are carried out again at the end of in, which tells
+			case <-over:
+				return
+			}
+		}
+	})
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -110,9 +133,11 @@ func RunGuard(in io.Reader) error {
 		if o.Word == goodbye {
 			return nil
 		}
+		mu.Lock()
 		actions = o.Actions
+		mu.Unlock()
 	}
-	return makeSafe(actions)
+	return makeSafe(orders())
 }
 
 func makeSafe(actions []SafeAction) error {

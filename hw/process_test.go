@@ -140,6 +140,36 @@ func TestGuardActsWhenTheDaemonIsKilled(t *testing.T) {
 	}
 }
 
+// TestGuardActsOnTheWatchdog: systemd aborts all processes of a service whose
+// main one stands still. The guard doesn't wait for the end of that.
+func TestGuardActsOnTheWatchdog(t *testing.T) {
+	value := filepath.Join(t.TempDir(), "value")
+	cmd, end := startDaemon(t, SafeAction{Path: value, Data: []byte("0")})
+	guard := childOf(t, cmd.Process.Pid)
+	acted := false
+	for range 200 { // it may not have its orders yet
+		if err := syscall.Kill(guard, syscall.SIGABRT); err != nil {
+			t.Fatal(err)
+		}
+		if _, acted = waitFor(value, "0", 25*time.Millisecond); acted {
+			break
+		}
+	}
+	if !acted {
+		t.Error("the guard did not act")
+	}
+	if err := os.WriteFile(value, []byte("255"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGABRT); err != nil {
+		t.Fatal(err)
+	}
+	_ = end()
+	if _, ok := waitFor(value, "0", 5*time.Second); !ok {
+		t.Error("it did not outlive the signal")
+	}
+}
+
 // childOf finds the one child of a process and waits until it ignores signals.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
