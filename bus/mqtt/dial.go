@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -118,6 +119,9 @@ func mode(path string, bits fs.FileMode, what string) error {
 	st, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("mqtt: %w", err)
+	}
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(path) == filepath.Clean(dir) {
+		bits &= 0o037 // systemd makes them readable by a group, in a folder that nobody else gets into
 	}
 	if p := st.Mode().Perm(); p&bits != 0 {
 		return fmt.Errorf("mqtt: %s: others may %s it (mode %04o): chmod 600 it", path, what, p)

@@ -197,3 +197,27 @@ func TestRefusedOptions(t *testing.T) {
 	}
 	_ = b.Close(context.Background())
 }
+
+// What systemd hands over is readable by a group; elsewhere that is refused.
+func TestCredentials(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "password")
+	if err := os.WriteFile(file, []byte("right\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	o := mqtt.Options{URL: "tcp://127.0.0.1:1", ClientID: "pw", Username: "robot", PasswordFile: file}
+	b := bus.New(bus.Options{})
+	defer b.Close(t.Context())
+	if _, err := mqtt.New(b, o); err == nil {
+		t.Error("a group's file was taken")
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	br, err := mqtt.New(b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	br.Close()
+}

@@ -258,7 +258,7 @@ func openModel(cfg *config.Config) (m *model, err error) {
 func noSecrets(cfg *config.Config) func(string) (string, error) {
 	return func(name string) (string, error) {
 		if _, ok := cfg.Secrets[name]; !ok {
-			return "", fmt.Errorf("no secret %q", name)
+			return "", lib.ErrNoSecret
 		}
 		return "not read", nil
 	}

@@ -71,14 +71,14 @@ func secrets(c *config.Config) func(string) (string, error) {
 	return func(name string) (string, error) {
 		file, ok := c.Secrets[name]
 		if !ok {
-			return "", fmt.Errorf("no secret %q; add to edged.toml, under [secrets]: %s = \"file\"", name, name)
+			return "", lib.ErrNoSecret
 		}
 		path := c.Path(file)
 		st, err := os.Stat(path)
 		if err != nil {
 			return "", fmt.Errorf("secret %s: %w", name, err)
 		}
-		if st.Mode().Perm()&0o077 != 0 {
+		if st.Mode().Perm()&othersMayRead(path) != 0 {
 			return "", fmt.Errorf("secret %s: %s can be read by others: chmod 600 it", name, path)
 		}
 		b, err := os.ReadFile(path)
@@ -87,6 +87,16 @@ func secrets(c *config.Config) func(string) (string, error) {
 		}
 		return strings.TrimRight(string(b), "\r\n"), nil
 	}
+}
+
+// othersMayRead are the permissions that a secret must not have. Credentials
+// from the service manager are readable by a group, in a folder that nobody
+// else gets into.
+func othersMayRead(path string) fs.FileMode {
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(path) == filepath.Clean(dir) {
+		return 0o037
+	}
+	return 0o077
 }
 
 func grantsOf(c *config.Config) lib.Grants {

@@ -1,6 +1,7 @@
 package lib
 
 import (
+	"errors"
 	"fmt"
 
 	"go.starlark.net/starlark"
@@ -35,19 +36,24 @@ var envRows = []row{
 		Returns: "a secret",
 	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
 		name := c.String("name")
-		missing := &value.Error{Arg: "name", Msg: fmt.Sprintf("no secret %q", name),
-			Hint: fmt.Sprintf("add to edged.toml, under [secrets]: %s = \"/path/of/a/file\"", name)}
-		if b.host.Secret == nil {
-			return nil, missing
+		err := ErrNoSecret
+		if b.host.Secret != nil {
+			var s string
+			if s, err = b.host.Secret(name); err == nil {
+				return secretKind.Wrap(&hidden{s}), nil
+			}
 		}
-		s, err := b.host.Secret(name)
-		if err != nil {
-			missing.Err = err
-			return nil, missing
+		if errors.Is(err, ErrNoSecret) {
+			return nil, &value.Error{Arg: "name", Msg: fmt.Sprintf("no secret %q", name), Err: err,
+				Hint: fmt.Sprintf("add to edged.toml, under [secrets]: %s = \"/path/of/a/file\"", name)}
 		}
-		return secretKind.Wrap(&hidden{s}), nil
+		return nil, &value.Error{Arg: "name", Msg: err.Error(), Err: err}
 	}},
 }
+
+// ErrNoSecret is what Host.Secret returns, wrapped or not, for a name that is
+// none; any other error says why a secret can't be read.
+var ErrNoSecret = errors.New("lib: no such secret")
 
 // hidden is a secret: nothing here gives its text to a script.
 type hidden struct{ text string }

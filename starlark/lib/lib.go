@@ -47,7 +47,7 @@ type Host struct {
 	Print io.Writer    // what scripts print; nil sends it to the log
 
 	Env    func(name string) (string, bool)  // per-device values; nil knows none
-	Secret func(name string) (string, error) // nil knows none
+	Secret func(name string) (string, error) // ErrNoSecret for what is none; nil knows none
 	Data   *os.Root                          // the robot's own data folder, for store
 
 	Library fs.FS         // the files behind @edged//

@@ -1,7 +1,6 @@
 package lib_test
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -67,7 +66,7 @@ def test_both():
     assert.eq(json.decode(store.read("rooms.json")), {"hall": 1})
 `, lib.TestOptions{Grants: lib.Grants{All: true}, Data: data, Secret: func(name string) (string, error) {
 		if name != "weather" {
-			return "", errors.New("there is none")
+			return "", lib.ErrNoSecret
 		}
 		return "rain", nil
 	}})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -57,11 +58,20 @@ func private(path string) error {
 	if err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}
-	if p := st.Mode().Perm(); p&0o077 != 0 {
+	if p := st.Mode().Perm(); p&others(path) != 0 {
 		return &fs.PathError{Op: "broker: read", Path: path,
 			Err: fmt.Errorf("others may read it (mode %04o): chmod 600 it", p)}
 	}
 	return nil
+}
+
+// others are the permissions that only the owner may have. systemd makes its
+// credentials readable by a group, in a folder that nobody else gets into.
+func others(path string) fs.FileMode {
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" && filepath.Dir(path) == filepath.Clean(dir) {
+		return 0o037
+	}
+	return 0o077
 }
 
 // account is a user in the form that is checked on every packet.

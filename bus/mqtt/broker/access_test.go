@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,4 +44,23 @@ func TestCoversMeansMatches(t *testing.T) {
 			t.Fatalf("%q covers %q, which matches %q, which it doesn't", filter, sub, topic)
 		}
 	})
+}
+
+// What systemd hands over is readable by a group; elsewhere that is refused.
+func TestCredentials(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "users")
+	if err := os.WriteFile(file, []byte("a:b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Passwords(file); err == nil {
+		t.Error("a group's file was taken")
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	if _, err := Passwords(file); err != nil {
+		t.Error(err)
+	}
 }

@@ -82,6 +82,7 @@ func TestMistakesOutside(t *testing.T) {
 		want  string
 	}{
 		{"EDGED_MQTT_LISEN=x", nil, "environment: unknown variable EDGED_MQTT_LISEN; did you mean EDGED_MQTT_LISTEN?"},
+		{"EDGED_MQTT_CLIENTS= ", nil, `EDGED_MQTT_CLIENTS: want a whole number, got " "`},
 		{"EDGED_MQTT_CLIENTS=x", nil, `EDGED_MQTT_CLIENTS: want a whole number, got "x"`},
 		{"EDGED_MQTT_DISCOVERY=maybe", nil, `EDGED_MQTT_DISCOVERY: want true or false, got "maybe"`},
 		{"", map[string]string{"mqtt.url": "x", "mqtt.qos": "1"}, `--mqtt.qos: unknown key "mqtt.qos"`},
@@ -199,4 +200,15 @@ func ExampleConfig_Source() {
 	c, err := Load(".", nil, map[string]string{"mqtt.listen": "127.0.0.1:2883"})
 	fmt.Println(c.MQTT.Listen, c.Source("mqtt.listen"), c.Source("log"), err)
 	// Output: 127.0.0.1:2883 flag default <nil>
+}
+
+// An empty variable is as good as none: service files write them so.
+func TestEmptyVariables(t *testing.T) {
+	c, err := Load(folder(t, "log = \"info\"\n"), []string{"EDGED_LOG=", "EDGED_MQTT_CLIENTS=", "EDGED_SOMETHING=", "EDGED_ENV_CITY="}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Log != "info" || c.MQTT.Clients != 1024 || len(c.Env) != 0 {
+		t.Errorf("got log %q, %d clients, env %v; want info, 1024, none", c.Log, c.MQTT.Clients, c.Env)
+	}
 }

@@ -184,7 +184,7 @@ func (c *Config) readEnv(environ []string) error {
 	}
 	for _, kv := range environ {
 		name, v, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, "EDGED_") {
+		if !strings.HasPrefix(name, "EDGED_") || v == "" { // empty is as good as unset
 			continue
 		}
 		key, ok := names[name]
