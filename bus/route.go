@@ -11,28 +11,35 @@ import (
 type routes struct {
 	gen      uint64
 	now, old map[string][]*Subscription
+	last     struct { // floods are of one topic
+		topic string
+		subs  []*Subscription
+	}
 }
 
 // route gives the subscriptions that match a topic, in the order they were made.
 func (b *Bus) route(topic string) ([]*Subscription, error) {
 	r := &b.routes
 	if g := b.gen.Load(); g != r.gen || r.now == nil {
-		r.gen, r.now, r.old = g, map[string][]*Subscription{}, nil
+		*r = routes{gen: g, now: map[string][]*Subscription{}}
+	} else if topic == r.last.topic && topic != "" {
+		return r.last.subs, nil
 	}
-	if subs, ok := r.now[topic]; ok {
-		return subs, nil
-	}
-	subs, ok := r.old[topic]
+	subs, ok := r.now[topic]
 	if !ok {
-		if err := ValidTopic(topic); err != nil {
-			return nil, err
+		if subs, ok = r.old[topic]; !ok {
+			if err := ValidTopic(topic); err != nil {
+				return nil, err
+			}
+			subs = b.match(topic)
 		}
-		subs = b.match(topic)
+		if len(r.now) >= b.opt.Topics/2 {
+			r.old, r.now = r.now, make(map[string][]*Subscription, b.opt.Topics/2)
+		}
+		topic = strings.Clone(topic)
+		r.now[topic] = subs
 	}
-	if len(r.now) >= b.opt.Topics/2 {
-		r.old, r.now = r.now, make(map[string][]*Subscription, b.opt.Topics/2)
-	}
-	r.now[strings.Clone(topic)] = subs
+	r.last.topic, r.last.subs = topic, subs
 	return subs, nil
 }
 
