@@ -82,7 +82,8 @@ func (r Match) Answer(result json.RawMessage) string {
 			b.WriteString(spoken(r.Slots[name]))
 		}
 	}
-	return strings.Join(strings.Fields(b.String()), " ")
+	text := strings.Join(strings.Fields(b.String()), " ")
+	return strings.NewReplacer(" .", ".", " ,", ",", " ?", "?", " !", "!").Replace(text)
 }
 
 // spoken is a JSON value in a sentence.

@@ -155,7 +155,7 @@ func sources() map[string]source {
 			filler:  "um uh er erm hmm please pls hey hi hello ok okay so well now just then the a an robot thanks thank",
 			lost:    "the a an to of in at for my please and",
 			polite:  "can you, could you, would you, will you, i want you to, i would like you to, id like you to, i need you to, lets, let us, would you mind",
-			like:    "to too two, for four, right write wright rite, by buy bye, there their theyre, hall haul, one won, eight ate, red read, meter metre, meters metres, gray grey, color colour, light lite, dock doc, base bass, turn tern, stairs stares, aisle isle",
+			like:    "to too two, for four, right write wright rite, by buy bye, there their theyre, hall haul, one won, eight ate, red read, meter metre, meters metres, gray grey, color colour, light lite, lights lites, dock doc, base bass, turn tern, stairs stares, aisle isle",
 			units:   "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen",
 			tens:    "twenty thirty forty/fourty fifty sixty seventy eighty ninety",
 			hundred: "hundred", thousand: "thousand million", half: "half/halves", quarter: "quarter/quarters", and: "and", point: "point", minus: "minus negative", article: "a an",
