@@ -66,7 +66,7 @@ type Step struct {
 	Point   Point
 	Turn    *Turn           // the run so far; all points
 	Task    agent.Task      // on_run_start
-	Request Request         // before_model, after_model
+	Request Request         // before_model, after_model; its lists are replaced, never changed in place
 	Answer  Message         // after_model
 	Tool    Tool            // before_tool, after_tool
 	Call    Call            // before_tool, after_tool; arguments changed before are checked again

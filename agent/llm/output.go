@@ -15,9 +15,7 @@ func (t *turn) structured(ctx context.Context) (agent.Result, error) {
 	r := Request{Schema: t.a.o.Output, Sampling: t.a.o.Sampling}
 	r.Think = false
 	for {
-		r.Messages = t.prompt(nil)
-		last := &r.Messages[len(r.Messages)-1]
-		last.Notes = strings.TrimSpace(last.Notes + "\nAnswer with JSON alone: " + t.a.output.Prose() + ".")
+		r.Messages = withNote(t.prompt(nil), "Answer with JSON alone: "+t.a.output.Prose()+".")
 		answer, err := t.ask(ctx, r)
 		if err != nil {
 			return agent.Result{}, err

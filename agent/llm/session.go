@@ -33,8 +33,25 @@ type Sessions struct {
 
 type conversation struct {
 	turns   [][]Message
+	size    int       // of turns, in tokens
+	flat    []Message // all turns; only ever appended to or made anew, so that readers may keep it
 	summary string
 	used    int64
+}
+
+// flatten makes the list that readers get.
+func (c *conversation) flatten() {
+	n := 0
+	for _, turn := range c.turns {
+		n += len(turn)
+	}
+	c.flat = make([]Message, 0, n)
+	for _, turn := range c.turns {
+		c.flat = append(c.flat, turn...)
+	}
+	if c.summary != "" && n > 0 {
+		c.flat[0].Notes = "Earlier in this conversation: " + c.summary
+	}
 }
 
 // NewSessions makes an empty set of conversations.
@@ -49,7 +66,7 @@ func NewSessions(o SessionOptions) *Sessions {
 }
 
 // Messages gives a conversation, oldest first; what was summed up stands as
-// notes beside the first words.
+// notes beside the first words. The list is read-only.
 func (s *Sessions) Messages(id string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,14 +76,7 @@ func (s *Sessions) Messages(id string) []Message {
 	}
 	s.clock++
 	c.used = s.clock
-	var out []Message
-	for _, turn := range c.turns {
-		out = append(out, turn...)
-	}
-	if c.summary != "" && len(out) > 0 {
-		out[0].Notes = "Earlier in this conversation: " + c.summary
-	}
-	return out
+	return slices.Clip(c.flat)
 }
 
 // Add appends a turn: the user's words first, the answer last. A turn that
@@ -85,19 +95,23 @@ func (s *Sessions) Add(ctx context.Context, id string, turn []Message) error {
 	s.clock++
 	c.used = s.clock
 	c.turns = append(c.turns, turn)
+	c.size += tokensOf(turn)
 	var gone []Message
-	total := tokens(c.summary)
-	for _, turn := range c.turns {
-		total += tokensOf(turn)
-	}
-	for total > s.o.Tokens && len(c.turns) > 1 {
-		gone = append(gone, c.turns[0]...)
-		total -= tokensOf(c.turns[0])
-		c.turns = c.turns[1:]
+	if c.size+tokens(c.summary) > s.o.Tokens {
+		// Down to a half at once: the prompt's beginning then stays the same
+		// for many turns, and a server that keeps it reads only what is new.
+		for c.size > s.o.Tokens/2 && len(c.turns) > 1 {
+			gone = append(gone, c.turns[0]...)
+			c.size -= tokensOf(c.turns[0])
+			c.turns = c.turns[1:]
+		}
 	}
 	before := c.summary
 	if gone != nil {
-		c.summary = shorten(before, gone, s.o.Tokens/4)
+		c.summary = shorten(before, gone, s.o.Tokens/8)
+		c.flatten()
+	} else {
+		c.flat = append(c.flat, turn...) // readers have their own ends
 	}
 	s.mu.Unlock()
 	if gone == nil || s.o.Summarize == nil {
@@ -109,6 +123,7 @@ func (s *Sessions) Add(ctx context.Context, id string, turn []Message) error {
 	}
 	s.mu.Lock()
 	c.summary = clip(better, s.o.Tokens)
+	c.flatten()
 	s.mu.Unlock()
 	return nil
 }

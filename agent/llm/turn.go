@@ -23,6 +23,9 @@ type turn struct {
 	history []Message // of the conversation, before this run
 	msgs    []Message // of this run: the user's first
 	offer   []Tool
+	asked   []Message       // the newest prompt; only ever appended to
+	kept    int             // messages of the history in it
+	shown   int             // messages of msgs in it
 	hinted  map[string]bool // repairs that are allowed once
 	handed  bool            // another agent answered
 	spoke   bool            // the reply has been said aloud
@@ -195,11 +198,18 @@ func (t *turn) prompt(tools []Tool) []Message {
 		}
 		history = newest(history, room)
 	}
-	out := make([]Message, 0, 1+len(history)+len(t.msgs)+2)
-	if t.a.system != "" {
-		out = append(out, Message{Role: System, Text: t.a.system})
+	if n := len(t.asked); n > 0 && len(history) == t.kept { // the same as before, and more
+		t.asked = append(t.asked, t.msgs[t.shown:]...)
+		t.shown = len(t.msgs)
+		return slices.Clip(t.asked)
 	}
-	return append(append(out, history...), t.msgs...)
+	t.kept, t.shown = len(history), len(t.msgs)
+	t.asked = make([]Message, 0, 1+len(history)+len(t.msgs)+4)
+	if t.a.system != "" {
+		t.asked = append(t.asked, Message{Role: System, Text: t.a.system})
+	}
+	t.asked = append(append(t.asked, history...), t.msgs...)
+	return slices.Clip(t.asked)
 }
 
 // ask makes one request, hooks before and after.
