@@ -132,6 +132,7 @@ func (s *server) stop() {
 // create runs `ollama create` as a person would.
 func (s *server) create(t testing.TB, name, modelfile string) {
 	t.Helper()
+	modelfile += "PARAMETER num_thread 1\n" // the cores are shared; /v1 has no word for it
 	file := filepath.Join(s.dir, name+".Modelfile")
 	if err := os.WriteFile(file, []byte(modelfile), 0o600); err != nil {
 		t.Fatal(err)
@@ -190,6 +191,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// shape is that of the models of random weights: about 200 kB.
+var shape = engine.Config{Vocab: 320, Dim: 64, Layers: 2, Heads: 2, FF: 128, Ctx: 2048, Eps: 1e-5, Theta: 1e4}
+
+// tiny gives the server the model "tiny".
+func (s *server) tiny(t testing.TB) {
+	t.Helper()
+	gguf(t, filepath.Join(s.dir, "tiny.gguf"), shape, nil)
+	s.create(t, "tiny", engine.Modelfile(filepath.Join(s.dir, "tiny.gguf")))
+}
+
 // up gives the shared server with the models "tiny" (random words), "plain"
 // (the same without tools), "stuck" (one word for ever) and, where it is,
 // "robot" (trained).
@@ -203,10 +214,8 @@ func up(t testing.TB) *server {
 		}
 		s := launch(t, path, dir)
 		shared.server = s
-		shape := engine.Config{Vocab: 320, Dim: 64, Layers: 2, Heads: 2, FF: 128, Ctx: 2048, Eps: 1e-5, Theta: 1e4}
-		gguf(t, filepath.Join(dir, "tiny.gguf"), shape, nil)
+		s.tiny(t)
 		gguf(t, filepath.Join(dir, "stuck.gguf"), shape, func(n *engine.Net) { clear(n.Embed.W) })
-		s.create(t, "tiny", engine.Modelfile(filepath.Join(dir, "tiny.gguf")))
 		s.create(t, "plain", "FROM "+filepath.Join(dir, "tiny.gguf")+"\nTEMPLATE \"\"\"{{ .Prompt }}\"\"\"\n")
 		s.create(t, "stuck", engine.Modelfile(filepath.Join(dir, "stuck.gguf")))
 		if robot := trained(); robot != "" {

@@ -36,6 +36,9 @@ func (m *Model) Name() string { return "ollama:" + m.name }
 // Chat asks the model. With an error it gives no words, but what they cost, if
 // the server said it. Nothing is said after ctx ends.
 func (m *Model) Chat(ctx context.Context, r llm.Request, say func(string) error) (llm.Message, error) {
+	if len(r.Messages) == 0 { // Ollama would load the model and say nothing
+		return llm.Message{}, &llm.Trouble{Err: fmt.Errorf("ollama: %w: nothing was asked", llm.ErrEmpty), Model: m.Name(), Remedy: "give it a message"}
+	}
 	req, err := m.request(r)
 	if err != nil {
 		return llm.Message{}, m.trouble(err)

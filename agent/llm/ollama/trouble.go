@@ -55,7 +55,7 @@ func (s *Server) remedy(model string, err error) string {
 		return "use a smaller model or num_ctx, or unload others"
 	case !is(llm.ErrServer):
 		return ""
-	case says("unexpectedly stopped"), says("runner process"):
+	case says("unexpectedly stopped"), says("runner process"), says("encountered while running"):
 		return "the next request loads the model again; if it recurs, a smaller model or num_ctx helps"
 	case says("does not support chat"):
 		return "this one is for embeddings only: use another to talk to"
