@@ -43,7 +43,7 @@ func TestExactlyOnce(t *testing.T) {
 // (i) 200 messages a second through random faults: nothing lost, and neither
 // goroutines nor heap grow. One hour, or EDGED_SOAK.
 func TestSoak(t *testing.T) {
-	if os.Getenv("EDGED_SLOW") == "" {
+	if !slow() {
 		t.Skip("one hour: run by `make slow` (EDGED_SLOW=1, EDGED_SOAK=10m for less)")
 	}
 	length := time.Hour
