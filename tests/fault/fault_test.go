@@ -11,8 +11,8 @@
 // The writers and the readers of what is left are children of the test: the
 // test binary starts itself (a build without the race detector, which would
 // make them ten times slower). The disk that loses power is a FUSE file system
-// served by the test, so most tests want root and /dev/fuse; without them they
-// are skipped loudly, or fail under `make test` (see tests/peer). With
+// served by the test, so most tests want root and /dev/fuse: under `make test`
+// they get it by sudo, else they are skipped loudly (see tests/peer). With
 // EDGED_SLOW=1 they run about ten times as long.
 package fault
 
@@ -38,6 +38,7 @@ const (
 	envSeed   = "EDGED_FAULT_SEED"   // repeats the random choices of a run
 	envKeep   = "EDGED_FAULT_KEEP"   // folder for the images that show a fault
 	envSeeds  = "EDGED_FAULT_SEEDS"  // write: make testdata/seeds.gz anew
+	envBinary = "EDGED_FAULT_BINARY" // what children are started from, built by the user who became root
 )
 
 func TestMain(m *testing.M) {
@@ -49,8 +50,19 @@ func TestMain(m *testing.M) {
 	case "reader":
 		os.Exit(runReader())
 	}
+	bin, err := executable() // as this user, whose build cache it is
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if code, ok := peer.AsRoot(envBinary + "=" + bin); ok {
+		if raceEnabled {
+			os.RemoveAll(filepath.Dir(bin))
+		}
+		os.Exit(code)
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if bin, err := executable(); err == nil && raceEnabled {
+		if raceEnabled && os.Getenv(envBinary) == "" {
 			os.RemoveAll(filepath.Dir(bin))
 		}
 		os.Exit(code)
@@ -71,6 +83,9 @@ func scale(n, m int) int {
 // executable is what children are started from: this test binary, or with the race
 // detector on, one without.
 var executable = sync.OnceValues(func() (string, error) {
+	if bin := os.Getenv(envBinary); bin != "" {
+		return bin, nil
+	}
 	if !raceEnabled {
 		return os.Executable()
 	}

@@ -6,10 +6,12 @@
 package peer
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -32,12 +34,48 @@ func Need(t testing.TB, program, debian string) string {
 	return ""
 }
 
-// Root says that the test must be root, or have what.
+// Root says that the test must be root, and for what. A package whose tests
+// call it does so in TestMain with [AsRoot].
 func Root(t testing.TB, what string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		Missing(t, "root, for "+what)
 	}
+}
+
+// AsRoot runs the tests of this binary as root, by sudo, where peers are
+// required and the user is somebody else; ok says that they were run, and code
+// is their exit status. sudo is not let ask for a password: `make test` has
+// done so before. What can't be run is said by the tests that call [Root].
+// more are variables for the environment, beside EDGED_….
+func AsRoot(more ...string) (code int, ok bool) {
+	if os.Geteuid() == 0 || !Required() {
+		return 0, false
+	}
+	sudo := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("sudo", append([]string{"-n", "env"}, args...)...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		return cmd
+	}
+	if err := sudo("true").Run(); err != nil {
+		return 0, false
+	}
+	args := more
+	for _, kv := range os.Environ() {
+		if strings.HasPrefix(kv, "EDGED_") || strings.HasPrefix(kv, "PATH=") || strings.HasPrefix(kv, "TMPDIR=") {
+			args = append(args, kv)
+		}
+	}
+	err := sudo(append(append(args, os.Args[0]), os.Args[1:]...)...).Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0, true
+	case errors.As(err, &exit):
+		return exit.ExitCode(), true
+	}
+	fmt.Fprintln(os.Stderr, "sudo:", err)
+	return 1, true
 }
 
 // File says that the test needs a file, /dev/fuse say.
@@ -52,7 +90,7 @@ func File(t testing.TB, path string) {
 func Missing(t testing.TB, what string) {
 	t.Helper()
 	if Required() {
-		t.Fatalf("this test needs %s; `make test` installs what it can", what)
+		t.Fatalf("this test needs %s; `make test` installs what it can, and uses sudo", what)
 	}
 	if tty, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0); err == nil {
 		fmt.Fprintf(tty, "\n*** %s IS SKIPPED: it needs %s; `make test` runs everything\n", t.Name(), what)
