@@ -16,12 +16,12 @@ PEERS    = mosquitto mosquitto-clients fuse3 gcc libc6-dev g++ nlohmann-json3-de
 EDGED_CACHE ?= $(HOME)/.cache/edged-peers
 export EDGED_CACHE
 
-.PHONY: run test check vet race peers ollama tidy bench slow dist fmt doc clean
+.PHONY: run test check vet race peers root ollama tidy bench slow dist fmt doc clean
 
 run:            ## the demo
 	$(GO) run ./cmd/edged demo
 
-test: peers check ## everything: peers installed, nothing skipped
+test: peers root check ## everything: peers installed, nothing skipped
 
 check: vet race
 
@@ -41,13 +41,16 @@ peers:          ## the real things the tests talk to
 ollama:         ## the real model server: minutes the first time, then nothing
 	@GO=$(GO) tests/ollama/install.sh $(EDGED_CACHE)/ollama
 
+root:           ## some tests mount disks that fail: they use sudo, which asks here if it must
+	@$(SUDO) true || { echo "make test: some tests mount disks and need root: run it as root, or with sudo installed and allowed"; exit 1; }
+
 tidy:           ## go.mod says what the code needs
 	$(GO) mod tidy -diff
 
 bench:          ## the figures of doc/benchmarks.md, as ratios
 	cd tests/bench && { test -d nodered/node_modules || npm install --silent --no-audit --no-fund --no-package-lock --prefix nodered; } && $(GO) run . -o ../../doc/benchmarks.md
 
-slow:           ## soak tests and the long fault runs
+slow: peers root ## soak tests and the long fault runs
 	EDGED_PEERS=required EDGED_SLOW=1 $(GO) test -timeout 3h ./...
 
 dist:           ## static binaries for the boards
