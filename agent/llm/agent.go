@@ -103,9 +103,8 @@ type Agent struct {
 	hooks    *chain
 	sessions *Sessions
 
-	mu    sync.Mutex // guards info
-	info  *Info
-	plain bool // the model has no tools of its own
+	mu      sync.Mutex // guards context
+	context int        // tokens the model has; 0 = not known yet
 }
 
 var _ agent.Agent = (*Agent)(nil)
@@ -129,6 +128,9 @@ func New(o Options) (*Agent, error) {
 	}
 	if o.MaxToolHops == 0 {
 		o.MaxToolHops = 3
+	}
+	if _, wrapped := o.Model.(*formModel); !wrapped {
+		o.Model = Forms(o.Model)
 	}
 	if o.Trusted == nil {
 		o.Trusted = Trusted
@@ -267,38 +269,27 @@ func Trusted(origin string) bool {
 	return true
 }
 
-// model gives the model in the form that calls tools, and what is known of it.
-// What it can do is asked once.
-func (a *Agent) model(ctx context.Context) (Model, Info) {
+// room gives how many tokens a request may have, 0 if nobody says.
+func (a *Agent) room(ctx context.Context) int {
+	if a.o.ContextTokens > 0 {
+		return a.o.ContextTokens
+	}
 	a.mu.Lock()
-	info, plain := a.info, a.plain
+	n := a.context
 	a.mu.Unlock()
-	if info == nil {
-		info = &Info{Tools: true, Thinking: true, Schema: true}
-		if d, ok := a.o.Model.(Describer); ok {
-			told, err := d.Describe(ctx)
-			if err != nil { // the request itself will say what is wrong
-				return a.o.Model, *info
-			}
-			info = &told
+	if d, ok := a.o.Model.(Describer); n == 0 && ok {
+		info, err := d.Describe(ctx)
+		if err != nil { // the request itself will say what is wrong
+			return 0
 		}
-		plain = !info.Tools
+		if n = info.Context; n <= 0 {
+			n = -1
+		}
 		a.mu.Lock()
-		a.info, a.plain = info, plain
+		a.context = n
 		a.mu.Unlock()
 	}
-	if plain {
-		return WithoutTools(a.o.Model), *info
-	}
-	return a.o.Model, *info
-}
-
-// noTools remembers that the model refused tools.
-func (a *Agent) noTools() Model {
-	a.mu.Lock()
-	a.plain = true
-	a.mu.Unlock()
-	return WithoutTools(a.o.Model)
+	return max(n, 0) * 3 / 4
 }
 
 // Run does a task: it asks the model, runs what that calls, and answers.

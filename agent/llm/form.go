@@ -3,25 +3,97 @@ package llm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"edged/agent"
 	"edged/agent/llm/schema"
 )
 
-// WithoutTools lets a model that has no tools call them all the same: it first
-// picks a tool or an answer, then writes the arguments, both held to a bounded
-// schema. Its errors are the model's own.
-func WithoutTools(m Model) Model { return &formModel{m} }
+// Forms makes a model out of one that may have no tools of its own, and that
+// can call them all the same: it first picks a tool or an answer, then writes
+// the arguments, both held to a bounded schema. A model that has tools is asked
+// as it is. Errors are the model's own.
+func Forms(m Model) Model { return &formModel{m: m} }
 
-type formModel struct{ m Model }
+type formModel struct {
+	m     Model
+	mu    sync.Mutex // guards known and plain
+	known bool
+	plain bool // it has no tools
+}
+
+var (
+	_ Describer = (*formModel)(nil)
+	_ Embedder  = (*formModel)(nil)
+	_ Warmer    = (*formModel)(nil)
+)
+
+// Describe is what the model says of itself, and that it can call tools.
+func (f *formModel) Describe(ctx context.Context) (Info, error) {
+	info := Info{Tools: true, Thinking: true, Schema: true}
+	d, ok := f.m.(Describer)
+	if ok {
+		var err error
+		if info, err = d.Describe(ctx); err != nil {
+			return info, err
+		}
+	}
+	f.mu.Lock()
+	if !f.known {
+		f.known, f.plain = true, !info.Tools
+	}
+	f.mu.Unlock()
+	info.Tools = true
+	return info, nil
+}
+
+// Embed is the model's own.
+func (f *formModel) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	if e, ok := f.m.(Embedder); ok {
+		return e.Embed(ctx, texts)
+	}
+	return nil, fmt.Errorf("llm: %w", ErrNoEmbedding)
+}
+
+// Warm is the model's own.
+func (f *formModel) Warm(ctx context.Context) error {
+	if w, ok := f.m.(Warmer); ok {
+		return w.Warm(ctx)
+	}
+	return nil
+}
+
+// Chat asks, in forms where that is needed.
+func (f *formModel) Chat(ctx context.Context, r Request, say func(string) error) (Message, error) {
+	f.mu.Lock()
+	known, plain := f.known, f.plain
+	f.mu.Unlock()
+	if !known && len(r.Tools) > 0 {
+		if _, err := f.Describe(ctx); err == nil { // otherwise the request itself will say what is wrong
+			f.mu.Lock()
+			plain = f.plain
+			f.mu.Unlock()
+		}
+	}
+	if !plain {
+		m, err := f.m.Chat(ctx, r, say)
+		if !errors.Is(err, ErrNoTools) || len(r.Tools) == 0 {
+			return m, err
+		}
+		f.mu.Lock()
+		f.known, f.plain = true, true
+		f.mu.Unlock()
+	}
+	return f.forms(ctx, r, say)
+}
 
 // replyLength bounds an answer in words that comes in a form.
 const replyLength = 500
 
-// Chat asks in forms.
-func (f *formModel) Chat(ctx context.Context, r Request, say func(string) error) (Message, error) {
+func (f *formModel) forms(ctx context.Context, r Request, say func(string) error) (Message, error) {
 	tools := r.Tools
 	r.Messages, r.Tools = flat(r.Messages), nil
 	choice := r.Choice

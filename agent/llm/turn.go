@@ -26,6 +26,7 @@ type turn struct {
 	asked   []Message       // the newest prompt; only ever appended to
 	kept    int             // messages of the history in it
 	shown   int             // messages of msgs in it
+	room    int             // tokens a request may have; 0 = nobody says
 	hinted  map[string]bool // repairs that are allowed once
 	handed  bool            // another agent answered
 	spoke   bool            // the reply has been said aloud
@@ -83,6 +84,9 @@ func (t *turn) open(ctx context.Context) error {
 		t.history = t.from.dialogue
 	case t.a.o.Session != Fresh && t.Task.Conversation != "":
 		t.history = t.a.sessions.Messages(t.Task.Conversation)
+	}
+	if len(t.history) > 0 {
+		t.room = t.a.room(ctx)
 	}
 	words := t.Task.Text()
 	if !t.a.o.Trusted(t.Task.Origin) {
@@ -182,16 +186,8 @@ func (t *turn) request(rounds, most int) Request {
 // prompt is the system's text, as much of the history as there is room for,
 // and this run.
 func (t *turn) prompt(tools []Tool) []Message {
-	limit := t.a.o.ContextTokens
-	if limit == 0 {
-		t.a.mu.Lock()
-		if t.a.info != nil {
-			limit = t.a.info.Context * 3 / 4
-		}
-		t.a.mu.Unlock()
-	}
 	history := t.history
-	if limit > 0 {
+	if limit := t.room; limit > 0 && len(history) > 0 {
 		room := limit - tokens(t.a.system) - tokensOf(t.msgs)
 		for _, tool := range tools {
 			room -= tokens(tool.Name) + tokens(tool.Doc) + tokens(string(tool.Params))
@@ -246,10 +242,9 @@ func (t *turn) ask(ctx context.Context, r Request) (Message, error) {
 // chat asks the model, once more where another try may help and nothing was
 // said yet.
 func (t *turn) chat(ctx context.Context, r Request) (Message, bool, error) {
-	m, _ := t.a.model(ctx)
 	for try := 0; ; try++ {
 		sp := t.speaker(ctx, r)
-		answer, err := m.Chat(ctx, r, sp.piece())
+		answer, err := t.a.o.Model.Chat(ctx, r, sp.piece())
 		if ctx.Err() != nil {
 			return Message{}, false, ctx.Err()
 		}
@@ -263,9 +258,6 @@ func (t *turn) chat(ctx context.Context, r Request) (Message, bool, error) {
 		t.count(agent.Usage{})
 		switch {
 		case sp.spoke || try > 0:
-		case errors.Is(err, ErrNoTools) && len(r.Tools) > 0:
-			m = t.a.noTools()
-			continue
 		case errors.Is(err, ErrNoThinking) && r.Think:
 			r.Think = false
 			continue

@@ -64,7 +64,7 @@ func (m *Model) request(r llm.Request) (*api.ChatRequest, error) {
 }
 
 func message(x llm.Message) (api.Message, error) {
-	out := api.Message{Role: string(x.Role), Content: x.Text}
+	out := api.Message{Role: string(x.Role), Content: x.Prompt()}
 	switch x.Role {
 	case llm.ToolRole:
 		out.ToolName, out.ToolCallID = x.Name, x.CallID

@@ -73,7 +73,7 @@ func (m *Model) request(r llm.Request, newer bool) object {
 }
 
 func message(x llm.Message) object {
-	out := object{"role": string(x.Role), "content": x.Text}
+	out := object{"role": string(x.Role), "content": x.Prompt()}
 	switch x.Role {
 	case llm.ToolRole:
 		out["tool_call_id"] = x.CallID

@@ -78,7 +78,7 @@ func record(r llm.Request) request {
 		return ids[id]
 	}
 	for _, m := range r.Messages {
-		k := llm.Message{Role: m.Role, Text: m.Text, CallID: number(m.CallID), Name: m.Name}
+		k := llm.Message{Role: m.Role, Text: m.Prompt(), CallID: number(m.CallID), Name: m.Name}
 		for _, c := range m.Calls {
 			k.Calls = append(k.Calls, llm.Call{ID: number(c.ID), Name: c.Name, Args: tidy(c.Args)})
 		}
