@@ -16,37 +16,43 @@ func leaf(name string) agent.Agent {
 	return agent.Func(name, func(context.Context, agent.Task) (agent.Result, error) { return agent.Result{}, nil })
 }
 
-// BenchmarkNode gives what a node costs: a sequence of 10 sequences of one leaf
-// each, per node, less what agent.Run takes for the leaves.
+// BenchmarkNode gives what a node costs: ten leaves, each in a sequence of its
+// own, less ten leaves without. The limit is a leaf run by agent.Run.
 func BenchmarkNode(b *testing.B) {
-	tree := func() agent.Agent {
-		var list []agent.Agent
-		for range 10 {
-			list = append(list, workflow.NewSequence("s", workflow.SequenceOptions{}, leaf("a")))
-		}
+	var bare, each []agent.Agent
+	for range 10 {
+		bare = append(bare, leaf("a"))
+		each = append(each, workflow.NewSequence("s", workflow.SequenceOptions{}, leaf("a")))
+	}
+	row := func(list []agent.Agent) agent.Agent {
 		return workflow.NewSequence("root", workflow.SequenceOptions{}, list...)
 	}
-	measure := func(b *testing.B, a agent.Agent, ctx context.Context, nodes float64) {
+	var less float64
+	measure := func(b *testing.B, a agent.Agent, ctx context.Context, nodes float64) float64 {
 		b.ReportAllocs()
 		for b.Loop() {
 			if r, err := agent.Run(ctx, a, agent.Task{Input: "x"}); !r.OK() {
 				b.Fatal(err)
 			}
 		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/nodes, "ns/node")
+		ns := float64(b.Elapsed().Nanoseconds()) / float64(b.N)
+		b.ReportMetric((ns-less)/nodes, "ns/node")
+		return ns
 	}
-	b.Run("limit", func(b *testing.B) { measure(b, leaf("a"), context.Background(), 1) })
-	b.Run("edged", func(b *testing.B) { measure(b, tree(), context.Background(), 21) })
-	b.Run("traced", func(b *testing.B) {
-		ctx := workflow.WithRuntime(context.Background(), workflow.Runtime{Trace: workflow.NewLive()})
-		measure(b, tree(), ctx, 21)
-	})
-	b.Run("on the bus", func(b *testing.B) {
-		robot := bus.New(bus.Options{})
-		defer robot.Close(context.Background())
-		ctx := workflow.WithRuntime(context.Background(), workflow.Runtime{Trace: workflow.OnBus(robot)})
-		measure(b, tree(), ctx, 21)
-	})
+	none := context.Background()
+	robot := bus.New(bus.Options{})
+	defer robot.Close(context.Background())
+	live := workflow.WithRuntime(none, workflow.Runtime{Trace: workflow.NewLive()})
+	onBus := workflow.WithRuntime(none, workflow.Runtime{Trace: workflow.OnBus(robot)})
+	b.Run("limit", func(b *testing.B) { measure(b, leaf("a"), none, 1) })
+	for _, x := range []struct {
+		name string
+		ctx  context.Context
+	}{{"edged", none}, {"live", live}, {"bus", onBus}} {
+		less = 0
+		b.Run(x.name+"/leaves", func(b *testing.B) { less = measure(b, row(bare), x.ctx, 10) })
+		b.Run(x.name+"/nodes", func(b *testing.B) { measure(b, row(each), x.ctx, 10) })
+	}
 }
 
 // BenchmarkTick101 ticks the tree of the comparison: a sequence of ten

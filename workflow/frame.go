@@ -81,12 +81,12 @@ func frameOf(ctx context.Context) *frame {
 // enter gives a node its frame: the one that its parent made for it, or that
 // of a new run.
 func enter(ctx context.Context, n inner, t agent.Task) *frame {
+	if own, ok := ctx.(*frame); ok && own.agent == agent.Agent(n) && own.claimed.CompareAndSwap(false, true) {
+		return own
+	}
 	up := frameOf(ctx)
 	if up != nil && meant(up.agent, n) && up.claimed.CompareAndSwap(false, true) {
-		if ctx == context.Context(up) {
-			return up
-		}
-		return &frame{Context: ctx, up: up.up, run: up.run, agent: n, at: up.at, iter: up.iter}
+		return up.with(ctx)
 	}
 	f := &frame{Context: ctx, up: up, agent: n, at: -1, run: &thread{first: t}}
 	f.claimed.Store(true)
@@ -101,6 +101,13 @@ func enter(ctx context.Context, n inner, t agent.Task) *frame {
 		f.run.id = newID()
 	}
 	return f
+}
+
+// with gives the same place with another context.
+func (f *frame) with(ctx context.Context) *frame {
+	g := &frame{Context: ctx, up: f.up, run: f.run, agent: f.agent, at: f.at, iter: f.iter}
+	g.claimed.Store(true)
+	return g
 }
 
 // meant reports whether a frame that was made for a is for n.
@@ -120,6 +127,9 @@ func meant(a agent.Agent, n inner) bool {
 
 // step runs a child. ctx is f or made of it.
 func (f *frame) step(ctx context.Context, at, iter int, c agent.Agent, t agent.Task) (agent.Result, error) {
+	if f.run.journal == nil && f.run.rt.Trace == nil && nodeOf(c) == nil {
+		return agent.Run(ctx, c, t) // nobody asks where it is
+	}
 	cf := &frame{Context: ctx, up: f, run: f.run, agent: c, at: int32(at), iter: int32(iter)}
 	if f.run.journal != nil {
 		return f.run.journal.step(cf, c, t)

@@ -102,7 +102,7 @@ func (f *frame) manage(n inner, t agent.Task) (r agent.Result, err error) {
 	start := time.Now()
 	guarded, halt := context.WithCancelCause(f.Context)
 	defer halt(nil)
-	f.Context = guarded
+	f = f.with(guarded) // the frame itself is what agent.Run judges the outcome by
 	f.Context = f.tell(f.Context, Moment{Phase: Started, Name: b.name, Kind: b.kind})
 	defer func() {
 		f.tell(f.Context, Moment{Phase: Ended, Name: b.name, Kind: b.kind, Elapsed: time.Since(start)}.of(f, r, err))

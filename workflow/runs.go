@@ -139,7 +139,8 @@ func (f *frame) begin(n inner, t agent.Task) (agent.Result, error) {
 	defer runs.delist(h.ID)
 	j.stopped = func() bool { return work.Err() != nil }
 	// In its own run the node is the root of all paths.
-	f.Context, f.up = work, nil
+	f = f.with(work)
+	f.up = nil
 	f.run = &thread{id: h.ID, first: t, rt: f.run.rt, journal: j}
 	r, err := f.manage(n, t)
 	if errors.Is(context.Cause(work), errRunCancelled) {
