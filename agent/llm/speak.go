@@ -152,17 +152,14 @@ func goesOn(text string) bool {
 	word := text[start:]
 	alone := strings.TrimSpace(text[:start]) == ""
 	switch strings.ToLower(word) {
-	case "mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", "approx", "no", "z.b", "bzw", "ca", "nr":
-		return word != "no" && word != "No" || alone
+	case "mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", "approx", "z.b", "bzw", "ca", "nr":
+		return true
 	}
-	if utf8.RuneCountInString(word) == 1 {
-		r, _ := utf8.DecodeRuneInString(word)
-		return unicode.IsUpper(r) && word != "I"
+	if alone && word != "" && strings.Trim(word, "0123456789") == "" { // "1. Go to the hall"
+		return true
 	}
-	if alone { // "1. Go to the hall"
-		return strings.Trim(word, "0123456789") == ""
-	}
-	return false
+	r, n := utf8.DecodeRuneInString(word)
+	return n == len(word) && unicode.IsUpper(r) && word != "I" // "J. Doe"
 }
 
 // thoughts takes <think>…</think> out of a text that comes in pieces.
