@@ -40,7 +40,7 @@ func (c *cli) backupVerb() *cobra.Command {
 		done := saved{File: args[0]}
 		if cl != nil {
 			defer cl.Close()
-			done, err = receive(cmd.Context(), cl, args[0])
+			done, err = receive(cmd.Context(), cl, args[0], c.progress("backup"))
 		} else {
 			done.Board = boardFile(cfg)
 			done.Bytes, err = backupOffline(cmd.Context(), done.Board, args[0])
@@ -77,7 +77,7 @@ func (c *cli) restoreVerb() *cobra.Command {
 		_, err = os.Stat(done.Board)
 		kept := err == nil
 		if err := blackboard.Restore(args[0], done.Board); err != nil {
-			return err
+			return inUse("restore", done.Board, err)
 		}
 		return c.print(done, func(w io.Writer) {
 			fmt.Fprintf(w, "restored %s from %s\n", done.Board, done.File)
@@ -123,6 +123,14 @@ func robotAt(verb, dir string) (*config.Config, error) {
 
 func boardFile(cfg *config.Config) string { return absolute(filepath.Join(dataDir(cfg), "board.db")) }
 
+// inUse says who has a board's file open, if that is what err is about.
+func inUse(verb, board string, err error) error {
+	if !errors.Is(err, blackboard.ErrLocked) {
+		return err
+	}
+	return fmt.Errorf("%s: %s is in use: this robot runs already; end it first ('edged status' names its process)", verb, board)
+}
+
 // same reports whether two names are of one file.
 func same(a, b string) bool {
 	x, err := os.Stat(a)
@@ -145,7 +153,7 @@ func backupOffline(ctx context.Context, board, file string) (size int64, err err
 	defer func() { err = errors.Join(err, b.Close(ctx)) }()
 	d, err := blackboard.Open(b, blackboard.Options{Path: board})
 	if err != nil {
-		return 0, err
+		return 0, inUse("backup", board, err)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if err := d.Backup(ctx, file); err != nil {
@@ -205,7 +213,8 @@ func (r *robot) handleBackup(ctx context.Context, _ json.RawMessage, send func(a
 
 // receive writes the backup that a running robot sends. The file has its name
 // only once it is complete and on disk.
-func receive(ctx context.Context, cl *control.Client, file string) (all saved, err error) {
+func receive(ctx context.Context, cl *control.Client, file string, p *progress) (all saved, err error) {
+	defer p.end()
 	part, err := os.OpenFile(file+".part", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return all, fmt.Errorf("backup: %w", err)
@@ -216,18 +225,19 @@ func receive(ctx context.Context, cl *control.Client, file string) (all saved, e
 	}()
 	got := int64(0)
 	err = cl.Stream(ctx, "backup", nil, func(b json.RawMessage) error {
-		var p piece
-		if err := json.Unmarshal(b, &p); err != nil {
+		var next piece
+		if err := json.Unmarshal(b, &next); err != nil {
 			return err
 		}
-		if p.All != nil {
-			all = *p.All
+		if next.All != nil {
+			all, p.total = *next.All, next.All.Bytes
 			if same(all.Board, file) {
 				return usagef("backup: %s is the board itself", file)
 			}
 		}
-		n, err := part.Write(p.Data)
+		n, err := part.Write(next.Data)
 		got += int64(n)
+		p.add(n)
 		return err
 	})
 	all.File = file

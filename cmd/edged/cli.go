@@ -33,7 +33,6 @@ type cli struct {
 	out, err io.Writer
 	json     bool
 	socket   string
-	data     string
 }
 
 // usageError is a mistake in the command line itself.

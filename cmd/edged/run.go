@@ -187,11 +187,8 @@ func (r *robot) openBoard() error {
 		Window: time.Duration(r.cfg.Board.Window), MaxValue: int(r.cfg.Board.MaxValue),
 		MaxSize: int64(r.cfg.Board.MaxSize), MaxRequests: int(r.cfg.Board.MaxRequests),
 	})
-	if errors.Is(err, blackboard.ErrLocked) {
-		return fmt.Errorf("run: %s is in use: this robot runs already; 'edged status' tells, 'edged stop' stops it", filepath.Join(data, "board.db"))
-	}
 	if err != nil {
-		return err
+		return inUse("run", filepath.Join(data, "board.db"), err)
 	}
 	if !r.cfg.Trace.Off {
 		r.recorder, err = trace.Record(r.bus, trace.Options{

@@ -173,7 +173,7 @@ func envName(key string) string {
 }
 
 // reserved are variables that are no settings.
-var reserved = []string{"EDGED_SOCKET", "EDGED_PEERS", "EDGED_SLOW", "EDGED_RUNTIME_DIR", "EDGED_DIR"}
+var reserved = []string{"EDGED_SOCKET", "EDGED_PEERS", "EDGED_SLOW", "EDGED_RUNTIME_DIR", "EDGED_CACHE", "EDGED_SKIP_OLLAMA"}
 
 func (c *Config) readEnv(environ []string) error {
 	names := map[string]string{}
