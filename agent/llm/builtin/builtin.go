@@ -281,16 +281,19 @@ func (m *Model) fill(ctx context.Context, r llm.Request, text string, say func(s
 	return llm.Message{Role: llm.Assistant, Text: made, Finish: llm.FinishStop, Usage: run.usage()}, nil
 }
 
-// close says in a sentence what a tool gave.
+// close says in a sentence what a tool gave, word by word.
 func (m *Model) close(ctx context.Context, result string, say func(string) error) (llm.Message, error) {
 	text := m.known.Replies.sentence(result)
-	if say != nil {
-		if err := say(text); err != nil {
+	for _, piece := range strings.SplitAfter(text, " ") {
+		if err := ctx.Err(); err != nil {
 			return llm.Message{}, err
 		}
-	}
-	if err := ctx.Err(); err != nil {
-		return llm.Message{}, err
+		if say == nil {
+			break
+		}
+		if err := say(piece); err != nil {
+			return llm.Message{}, err
+		}
 	}
 	return llm.Message{Role: llm.Assistant, Text: text, Finish: llm.FinishStop, Usage: agent.Usage{Calls: 1}}, nil
 }

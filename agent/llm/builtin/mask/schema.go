@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"unicode/utf8"
+
+	"edged/agent/llm/schema"
 )
 
 // Kind is what a schema's values are.
@@ -13,26 +16,25 @@ type Kind int
 
 // The kinds.
 const (
-	Choice  Kind = iota + 1 // enum, const, or oneOf of const
-	Boolean                 //
-	Integer                 //
-	Number                  //
-	String                  //
-	Array                   //
-	Object                  //
+	Choice Kind = iota + 1 // one of some JSON texts
+	Boolean
+	Integer
+	Number
+	String
+	Array
+	Object
 )
 
-// Schema is a bounded JSON schema, read. It is read only.
+// Schema is a bounded JSON schema as a mask needs it. It is read only.
 type Schema struct {
 	Kind                 Kind
 	Choices              []string // JSON texts, for Choice
 	Min, Max             float64  // for Integer and Number
-	MinLength, MaxLength int      // in runes, for String
+	MinLength, MaxLength int      // in characters, for String
 	Pattern              *regexp.Regexp
 	Items                *Schema // for Array
 	MinItems, MaxItems   int
 	Props                []Prop // for Object, in the schema's order
-	Default              json.RawMessage
 }
 
 // Prop is one property of an object.
@@ -42,193 +44,102 @@ type Prop struct {
 	*Schema
 }
 
-// What a schema that sets no bound gets.
+// What an automaton can hold.
 const (
-	mostNumber = 1e9
-	mostLength = 200
-	mostItems  = 8
-	mostProps  = 64
-	mostDepth  = 8
+	mostItems   = 1000
+	mostProps   = 64
+	mostDepth   = 8
+	mostChoices = math.MaxInt16
 )
 
-// Read reads the bounded subset of JSON schema that tools and answers use. No
-// text at all is an object without properties.
+// Read reads a JSON schema; what it does not bound is bounded. No text at all
+// is an object without properties.
 func Read(text json.RawMessage) (*Schema, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return &Schema{Kind: Object}, nil
 	}
-	s, err := readSchema(text, 0)
+	s, err := schema.ParseLoose(text)
+	if err != nil {
+		return nil, fmt.Errorf("mask: %w", err)
+	}
+	out, err := from(s.Bound(), 0)
 	if err != nil {
 		return nil, fmt.Errorf("mask: schema: %w", err)
 	}
-	return s, nil
+	return out, nil
 }
 
-type raw struct {
-	Type       json.RawMessage
-	Enum       []json.RawMessage
-	Const      json.RawMessage
-	OneOf      []json.RawMessage
-	AnyOf      []json.RawMessage
-	Minimum    *float64
-	Maximum    *float64
-	MinLength  *int
-	MaxLength  *int
-	Pattern    string
-	Items      json.RawMessage
-	MinItems   *int
-	MaxItems   *int
-	Properties json.RawMessage
-	Required   []string
-	Default    json.RawMessage
-}
-
-func readSchema(text json.RawMessage, depth int) (*Schema, error) {
-	var r raw
+func from(s *schema.Schema, depth int) (*Schema, error) {
 	if depth > mostDepth {
 		return nil, fmt.Errorf("deeper than %d", mostDepth)
 	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, err
+	if s.Enum != nil {
+		return choices(s.Enum)
 	}
-	s := &Schema{Default: r.Default}
-	if r.Enum != nil || r.Const != nil || r.OneOf != nil || r.AnyOf != nil {
-		return s, s.readChoices(r)
-	}
-	var kind string
-	if r.Type == nil && r.Properties != nil {
-		kind = "object"
-	} else if json.Unmarshal(r.Type, &kind) != nil {
-		return nil, fmt.Errorf("a schema without one type: %.60s", text)
-	}
-	switch kind {
-	case "boolean":
-		s.Kind = Boolean
-	case "null":
-		s.Kind, s.Choices = Choice, []string{"null"}
-	case "integer", "number":
-		s.Kind = Number
-		if kind == "integer" {
-			s.Kind = Integer
+	out := &Schema{}
+	switch s.Kind {
+	case schema.Null:
+		return choices([]any{nil})
+	case schema.Boolean:
+		out.Kind = Boolean
+	case schema.Integer, schema.Number:
+		out.Kind, out.Min, out.Max = Number, *s.Minimum, *s.Maximum
+		if s.Kind == schema.Integer {
+			out.Kind = Integer
 		}
-		s.Min, s.Max = or(r.Minimum, -mostNumber), or(r.Maximum, mostNumber)
-		if s.Min > s.Max {
-			return nil, fmt.Errorf("minimum %v is above maximum %v", s.Min, s.Max)
+	case schema.String:
+		out.Kind, out.MinLength, out.MaxLength = String, s.MinLength, math.MaxInt16
+		if s.MaxLength != nil {
+			out.MaxLength = *s.MaxLength
 		}
-		s.Min, s.Max = max(s.Min, -1e15), min(s.Max, 1e15)
-	case "string":
-		s.Kind, s.MinLength, s.MaxLength = String, or(r.MinLength, 0), or(r.MaxLength, mostLength)
-		if r.Pattern != "" {
-			re, err := regexp.Compile(r.Pattern)
+		if s.Pattern != "" {
+			re, err := regexp.Compile(s.Pattern)
 			if err != nil {
 				return nil, err
 			}
-			s.Pattern = re
+			out.Pattern = re
 		}
-	case "array":
-		return s, s.readArray(r, depth)
-	case "object":
-		return s, s.readObject(r, depth)
+	case schema.Array:
+		out.Kind, out.MinItems, out.MaxItems = Array, s.MinItems, *s.MaxItems
+		if out.MaxItems > mostItems {
+			return nil, fmt.Errorf("lists of up to %d; at most %d", out.MaxItems, mostItems)
+		}
+		items, err := from(s.Items, depth+1)
+		if err != nil {
+			return nil, fmt.Errorf("items: %w", err)
+		}
+		out.Items = items
+	case schema.Object:
+		out.Kind = Object
+		if len(s.Properties) > mostProps {
+			return nil, fmt.Errorf("%d properties; at most %d", len(s.Properties), mostProps)
+		}
+		for _, p := range s.Properties {
+			one, err := from(p.Schema, depth+1)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.Name, err)
+			}
+			out.Props = append(out.Props, Prop{p.Name, p.Required, one})
+		}
 	default:
-		return nil, fmt.Errorf("type %q", kind)
+		return nil, fmt.Errorf("values of kind %q", s.Kind)
+	}
+	return out, nil
+}
+
+func choices(list []any) (*Schema, error) {
+	s := &Schema{Kind: Choice}
+	for _, v := range list {
+		b, err := schema.Encode(v)
+		if err != nil {
+			return nil, err
+		}
+		s.Choices = append(s.Choices, string(b))
+	}
+	if n := len(s.Choices); n == 0 || n > mostChoices {
+		return nil, fmt.Errorf("%d values to choose from", n)
 	}
 	return s, nil
-}
-
-func or[T any](p *T, d T) T {
-	if p == nil {
-		return d
-	}
-	return *p
-}
-
-func (s *Schema) readChoices(r raw) error {
-	s.Kind = Choice
-	list := r.Enum
-	if r.Const != nil {
-		list = []json.RawMessage{r.Const}
-	}
-	for _, one := range append(r.OneOf, r.AnyOf...) {
-		var c raw
-		if err := json.Unmarshal(one, &c); err != nil {
-			return err
-		}
-		if c.Const != nil {
-			list = append(list, c.Const)
-		}
-		list = append(list, c.Enum...)
-		if c.Const == nil && c.Enum == nil {
-			return fmt.Errorf("oneOf holds more than const and enum: %.60s", one)
-		}
-	}
-	if len(list) == 0 {
-		return fmt.Errorf("nothing to choose from")
-	}
-	for _, v := range list {
-		var b bytes.Buffer
-		if err := json.Compact(&b, v); err != nil {
-			return err
-		}
-		s.Choices = append(s.Choices, b.String())
-	}
-	return nil
-}
-
-func (s *Schema) readArray(r raw, depth int) error {
-	if r.Items == nil {
-		return fmt.Errorf("an array of anything")
-	}
-	items, err := readSchema(r.Items, depth+1)
-	if err != nil {
-		return fmt.Errorf("items: %w", err)
-	}
-	s.Kind, s.Items = Array, items
-	s.MinItems = or(r.MinItems, 0)
-	s.MaxItems = or(r.MaxItems, max(mostItems, s.MinItems))
-	if s.MaxItems > 1000 {
-		return fmt.Errorf("arrays of up to %d", s.MaxItems)
-	}
-	if s.MinItems > s.MaxItems {
-		return fmt.Errorf("minItems %d is above maxItems %d", s.MinItems, s.MaxItems)
-	}
-	return nil
-}
-
-func (s *Schema) readObject(r raw, depth int) error {
-	s.Kind = Object
-	if len(r.Properties) > 0 {
-		d := json.NewDecoder(bytes.NewReader(r.Properties))
-		if t, err := d.Token(); err != nil || t != json.Delim('{') {
-			return fmt.Errorf("properties are no object")
-		}
-		for d.More() {
-			t, err := d.Token()
-			if err != nil {
-				return err
-			}
-			name, _ := t.(string)
-			var v json.RawMessage
-			if err := d.Decode(&v); err != nil {
-				return err
-			}
-			p, err := readSchema(v, depth+1)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			s.Props = append(s.Props, Prop{Name: name, Schema: p})
-		}
-	}
-	if len(s.Props) > mostProps {
-		return fmt.Errorf("%d properties; at most %d", len(s.Props), mostProps)
-	}
-	for _, name := range r.Required {
-		p := s.Prop(name)
-		if p == nil {
-			return fmt.Errorf("required property %q is not described", name)
-		}
-		p.Required = true
-	}
-	return nil
 }
 
 // Prop finds a property; nil if there is none.

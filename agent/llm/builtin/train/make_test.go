@@ -49,15 +49,3 @@ func TestMake(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-func TestSamples(t *testing.T) {
-	p, err := read(Demo())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := newVoice(p, 3, 4)
-	for i := range 60 {
-		s := v.sample(i%2 == 1)
-		t.Logf("%v %q\n\t\t%s", i%2 == 1, s.user, s.answer)
-	}
-}

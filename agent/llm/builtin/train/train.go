@@ -98,13 +98,16 @@ func (v *voice) learn(ctx context.Context, n *engine.Net, t *engine.Tokenizer, o
 	a := newAdam(n, o.Workers, o.Spawn)
 	start, mean := time.Now(), 0.0
 	const early = 5
-	for a.step < o.Steps {
+	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if a.step == early && o.Limit > 0 {
 			each := time.Since(start) / early
 			o.Steps = max(early, min(o.Steps, int(o.Limit/max(each, 1))))
+		}
+		if a.step >= o.Steps {
+			return nil
 		}
 		rows := make([]example, o.Rows)
 		for i := range rows {
@@ -124,7 +127,6 @@ func (v *voice) learn(ctx context.Context, n *engine.Net, t *engine.Tokenizer, o
 			o.Progress(Progress{a.step, o.Steps, mean, time.Since(start), a.step * o.Rows * rowLen})
 		}
 	}
-	return nil
 }
 
 // vocabulary learns the tokens from what will be said.
