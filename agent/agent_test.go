@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,6 +70,18 @@ func TestPanicIsAFailure(t *testing.T) {
 	var p *agent.Panic
 	if r.Status != agent.Failed || !errors.As(err, &p) || !strings.Contains(p.Fields()["backtrace"].(string), "agent_test") {
 		t.Errorf("got %v %v, want failed with a backtrace", r.Status, err)
+	}
+}
+
+func TestReceipts(t *testing.T) {
+	r := agent.Result{Receipts: []agent.Receipt{{Tool: "light", Args: json.RawMessage(`{}`), Err: errors.New("jam")}, {Tool: "look", Result: json.RawMessage(`1`)}}}
+	if r.Did("light") || !r.Did("look") || r.Did("drive") {
+		t.Error("only what ran and did not fail was done")
+	}
+	text, err := json.Marshal(r)
+	var back agent.Result
+	if err != nil || json.Unmarshal(text, &back) != nil || back.Receipts[0].Err.Error() != "jam" || !back.Did("look") {
+		t.Errorf("got %s as %+v", text, back)
 	}
 }
 

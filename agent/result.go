@@ -68,11 +68,51 @@ type Receipt struct {
 	Err    error           // a panic carries its stack
 }
 
+// MarshalJSON writes the error as its text.
+func (r Receipt) MarshalJSON() ([]byte, error) {
+	out := receipt{Tool: r.Tool, Args: r.Args, Result: r.Result}
+	if r.Err != nil {
+		out.Err = r.Err.Error()
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (r *Receipt) UnmarshalJSON(text []byte) error {
+	var in receipt
+	if err := json.Unmarshal(text, &in); err != nil {
+		return err
+	}
+	*r = Receipt{Tool: in.Tool, Args: in.Args, Result: in.Result}
+	if in.Err != "" {
+		r.Err = errors.New(in.Err)
+	}
+	return nil
+}
+
+type receipt struct {
+	Tool   string          `json:"tool"`
+	Args   json.RawMessage `json:"args,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Err    string          `json:"err,omitempty"`
+}
+
 // Usage counts what a run spent on models.
 type Usage struct{ Calls, PromptTokens, OutputTokens int }
 
 // OK reports whether the run is done.
 func (r Result) OK() bool { return r.Status == Done }
+
+// Did reports whether a tool ran in this run, or in one that it was handed over
+// to, and did not fail.
+func (r Result) Did(tool string) bool {
+	for _, one := range r.Receipts {
+		if one.Tool == tool && one.Err == nil {
+			return true
+		}
+	}
+	return false
+}
 
 // Declined is the error of an agent that cannot do its task and says so.
 func Declined(reason string) error { return fmt.Errorf("%w: declined: %s", ErrFailed, reason) }

@@ -301,9 +301,8 @@ func (a *Agent) Run(ctx context.Context, task agent.Task) (agent.Result, error) 
 	}
 	t := a.begin(ctx, task)
 	r, err := t.guarded(ctx)
-	r.Usage.Calls += t.Usage.Calls
-	r.Usage.PromptTokens += t.Usage.PromptTokens
-	r.Usage.OutputTokens += t.Usage.OutputTokens
+	r.Usage = plus(plus(r.Usage, t.Usage), t.ledger.usage)
+	r.Children = append(t.ledger.children, r.Children...)
 	r.Receipts = append(t.Receipts, r.Receipts...)
 	if err != nil && ctx.Err() != nil && agent.StatusOf(err) == agent.Failed {
 		err = fmt.Errorf("%w (%w)", ctx.Err(), err)
@@ -312,8 +311,8 @@ func (a *Agent) Run(ctx context.Context, task agent.Task) (agent.Result, error) 
 	if err != nil && r.Reason == "" {
 		r.Reason = reasonOf(err)
 	}
+	t.sayRest(ctx, r)
 	t.keep(ctx, r, err)
-	t.sayRest(ctx, r, err)
 	return r, err
 }
 

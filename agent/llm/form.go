@@ -128,7 +128,8 @@ func (f *formModel) forms(ctx context.Context, r Request, say func(string) error
 	}
 	answer.Text, answer.Finish = "", FinishCall
 	args, usage, err := f.arguments(ctx, r, *tool)
-	answer.Usage = sum(answer.Usage, usage)
+	answer.Usage.Calls = max(answer.Usage.Calls, 1)
+	answer.Usage = plus(answer.Usage, usage)
 	answer.Calls = []Call{{Name: tool.Name, Args: args}}
 	return answer, err
 }
@@ -159,10 +160,6 @@ func (f *formModel) arguments(ctx context.Context, r Request, tool Tool) (json.R
 	usage := answer.Usage
 	usage.Calls = max(usage.Calls, 1)
 	return args, usage, nil
-}
-
-func sum(a, b agent.Usage) agent.Usage {
-	return agent.Usage{Calls: max(a.Calls, 1) + b.Calls, PromptTokens: a.PromptTokens + b.PromptTokens, OutputTokens: a.OutputTokens + b.OutputTokens}
 }
 
 // pickForm is the schema of the first question: reason before decision.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"edged/agent"
 )
@@ -55,6 +56,28 @@ type carried struct {
 	dialogue []Message // nil = none; the delegate sees it as its own history
 	pending  []Message // of this run so far, after the user's words
 	notes    []string
+	ledger   *ledger // of the run whose tool this is
+}
+
+// ledger counts what delegates of a run spent; tools may run side by side.
+type ledger struct {
+	mu       sync.Mutex // guards the rest
+	usage    agent.Usage
+	children []agent.Result
+}
+
+func (l *ledger) add(r agent.Result) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.usage = plus(l.usage, r.Usage)
+	l.children = append(l.children, r)
+}
+
+func plus(a, b agent.Usage) agent.Usage {
+	return agent.Usage{Calls: a.Calls + b.Calls, PromptTokens: a.PromptTokens + b.PromptTokens, OutputTokens: a.OutputTokens + b.OutputTokens}
 }
 
 type carriedKey struct{}
@@ -113,7 +136,9 @@ func (t *turn) delegate(ctx context.Context) context.Context {
 	if agent.Listening(ctx) {
 		ctx = agent.WithSay(ctx, nil)
 	}
-	return context.WithValue(ctx, carriedKey{}, t.carry())
+	c := t.carry()
+	c.ledger = &t.ledger
+	return context.WithValue(ctx, carriedKey{}, c)
 }
 
 // handOver lets others finish the run: they see the dialogue so far, and their
@@ -145,9 +170,7 @@ func (t *turn) handOver(ctx context.Context, list []Handoff) (agent.Result, erro
 		for _, r := range results {
 			whole.Children = append(whole.Children, r)
 			whole.Receipts = append(whole.Receipts, r.Receipts...)
-			whole.Usage.Calls += r.Usage.Calls
-			whole.Usage.PromptTokens += r.Usage.PromptTokens
-			whole.Usage.OutputTokens += r.Usage.OutputTokens
+			whole.Usage = plus(whole.Usage, r.Usage)
 			if r.Reply != "" {
 				replies = append(replies, r.Reply)
 				c.notes = append(slices.Clip(c.notes), r.By+" has already answered: "+clip(r.Reply, 300))
@@ -222,6 +245,7 @@ func AsTool(a agent.Agent, name, doc string) Tool {
 				return nil, fmt.Errorf("agents delegate at most %d deep", MaxDepth)
 			}
 			r, err := agent.Run(ctx, a, agent.Task{Input: in.Task, Origin: c.origin})
+			c.ledger.add(r)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", a.Name(), r.Status, err)
 			}
@@ -234,7 +258,7 @@ func AsTool(a agent.Agent, name, doc string) Tool {
 }
 
 // Spawn runs a task in a helper of an agent's making: the same model, role,
-// limits and hooks, no memory of its own, and only the tools given here.
+// limits and hooks, no conversation, and only the tools given here.
 func Spawn(ctx context.Context, a *Agent, t agent.Task, tools []Tool) (agent.Result, error) {
 	o := a.o
 	o.Name += ".sub"
@@ -248,6 +272,8 @@ func Spawn(ctx context.Context, a *Agent, t agent.Task, tools []Tool) (agent.Res
 	if c.depth++; c.depth > MaxDepth {
 		return agent.Result{}, fmt.Errorf("%w: agents delegate at most %d deep", agent.ErrFailed, MaxDepth)
 	}
-	c.dialogue, c.pending = nil, nil
-	return agent.Run(context.WithValue(ctx, carriedKey{}, c), sub, t)
+	c.dialogue, c.pending, c.notes = nil, nil, nil
+	r, err := agent.Run(context.WithValue(ctx, carriedKey{}, c), sub, t)
+	c.ledger.add(r)
+	return r, err
 }

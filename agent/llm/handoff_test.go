@@ -154,8 +154,8 @@ func TestAsTool(t *testing.T) {
 	ctx := agent.WithSay(t.Context(), func(s string) { said = append(said, s) })
 	r, _ := agent.Run(ctx, build(t, llm.Options{Model: m, Tools: []llm.Tool{cook}}), agent.Task{Input: "x", Conversation: "c"})
 	want(t, r, agent.Done, "All cooked.", "")
-	if ends != 3 || string(r.Receipts[2].Result) != `"bread"` {
-		t.Errorf("%d ends, receipts %+v", ends, r.Receipts)
+	if ends != 3 || string(r.Receipts[2].Result) != `"bread"` || r.Usage.Calls != 7 || len(r.Children) != 3 {
+		t.Errorf("%d ends, got %+v", ends, r)
 	}
 	same(t, said, []string{"All cooked."})
 }

@@ -27,7 +27,9 @@ func note(log *[]string, name string, priority int) llm.Hook {
 
 func TestHookOrder(t *testing.T) {
 	var log, lamps []string
-	only := func(h llm.Hook) llm.Hook { return llm.Hook{Name: h.Name, Priority: h.Priority, OnRunStart: h.OnRunStart} }
+	only := func(h llm.Hook) llm.Hook {
+		return llm.Hook{Name: h.Name, Priority: h.Priority, OnRunStart: h.OnRunStart}
+	}
 	a := build(t, llm.Options{Model: says(call("light", `{"room":"hall"}`), "Ok."), Tools: []llm.Tool{lamp(&lamps)},
 		Hooks: []llm.Hook{note(&log, "a", 0), only(note(&log, "b", 7)), only(note(&log, "c", 7))}})
 	ctx := llm.WithHooks(t.Context(), only(note(&log, "low", 1)))

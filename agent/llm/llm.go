@@ -5,6 +5,10 @@
 // model's server delivered it as a call, its tool was offered, its arguments
 // fit the tool's schema, and every hook let it pass; prose never acts.
 //
+//	butler, err := llm.New(llm.Options{Name: "butler", Model: model, Tools: []llm.Tool{light}})
+//	r, err := agent.Run(ctx, butler, agent.Task{Input: "some light in the hall"})
+//	fmt.Println(r.Reply, r.Did("light")) // The hall is lit. true
+//
 // The models themselves are in the folders below: ollama and openai talk to a
 // server, intent and builtin need none, replay answers from a file.
 package llm

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"edged/agent"
 )
@@ -270,9 +271,20 @@ func (t *turn) keep(ctx context.Context, r agent.Result, err error) {
 	list = append(list, last)
 	list[0].Notes = ""
 	for i := range list {
-		list[i].Usage, list[i].Finish = agent.Usage{}, ""
+		m := &list[i]
+		m.Usage, m.Finish = agent.Usage{}, ""
+		if tool := t.a.tools[m.Name]; m.Role == ToolRole && tool != nil && tool.Foreign {
+			// Others' words must not wait here for a turn that may act.
+			m.Text = "(data from " + m.Name + ", not kept)"
+		}
 	}
-	if err := t.a.sessions.Add(context.WithoutCancel(ctx), t.Task.Conversation, list); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if t.a.sessions.o.Summarize != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+	}
+	if err := t.a.sessions.Add(ctx, t.Task.Conversation, list); err != nil {
 		t.a.report(ctx, err)
 	}
 }

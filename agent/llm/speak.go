@@ -82,7 +82,7 @@ func (s *speaker) say(text string) {
 }
 
 // sayRest says a reply that wasn't said while it came.
-func (t *turn) sayRest(ctx context.Context, r agent.Result, _ error) {
+func (t *turn) sayRest(ctx context.Context, r agent.Result) {
 	if t.spoke || r.Output != nil || !agent.Listening(ctx) {
 		return
 	}

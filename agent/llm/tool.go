@@ -290,6 +290,9 @@ func resultText(result json.RawMessage, err error) string {
 		line, _, _ := strings.Cut(err.Error(), "\n")
 		return "error: " + clip(line, 400)
 	}
+	if string(result) == "null" {
+		return "ok"
+	}
 	if len(result) > 0 && result[0] == '"' {
 		var text string
 		if json.Unmarshal(result, &text) == nil {

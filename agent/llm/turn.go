@@ -30,7 +30,8 @@ type turn struct {
 	hinted  map[string]bool // repairs that are allowed once
 	handed  bool            // another agent answered
 	spoke   bool            // the reply has been said aloud
-	calls   int             // for ids that a server left out
+	ledger  ledger
+	calls   int // for ids that a server left out
 }
 
 // begin takes what came along with ctx.
