@@ -6,16 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"edged/blackboard"
 	"edged/bus"
-	"edged/cmd/edged/internal/config"
 	"edged/cmd/edged/internal/control"
 )
 
@@ -90,38 +87,6 @@ func (c *cli) restoreVerb() *cobra.Command {
 	cmd.Flags().StringVar(&dir, "dir", ".", "folder of the robot")
 	return cmd
 }
-
-// meant is the robot that a verb is about: the one in dir or, if that is empty,
-// the one in this folder or else the one running. There is a client if it runs;
-// else there are its settings.
-func (c *cli) meant(verb, dir string) (*control.Client, *config.Config, error) {
-	if dir == "" {
-		if _, err := os.Stat("main.star"); err != nil || c.socket != "" {
-			cl, err := c.dial()
-			return cl, nil, err
-		}
-		dir = "."
-	}
-	cfg, err := robotAt(verb, dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	cl, err := control.Dial(filepath.Join(dataDir(cfg), "edged.sock"))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, cfg, nil
-	}
-	return cl, cfg, err
-}
-
-// robotAt gives the settings of the robot in a folder.
-func robotAt(verb, dir string) (*config.Config, error) {
-	if _, err := os.Stat(filepath.Join(dir, "main.star")); err != nil {
-		return nil, fmt.Errorf("%s: no robot in folder %s: it has no main.star%s", verb, dir, nearby(dir))
-	}
-	return config.Load(dir, environ(), nil)
-}
-
-func boardFile(cfg *config.Config) string { return absolute(filepath.Join(dataDir(cfg), "board.db")) }
 
 // inUse says who has a board's file open, if that is what err is about.
 func inUse(verb, board string, err error) error {

@@ -156,14 +156,6 @@ func (c *cli) showBB(op string, b json.RawMessage) error {
 	return nil
 }
 
-func compact(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
-}
-
 var modes = map[string]blackboard.Mode{
 	"": blackboard.Default, "memory": blackboard.Memory, "group": blackboard.Group, "sync": blackboard.Sync,
 }

@@ -5,18 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"edged/blackboard"
-	"edged/bus"
 	"edged/cmd/edged/internal/config"
-	"edged/hw"
 	"edged/starlark/lib"
 	"edged/starlark/script"
 )
@@ -66,50 +60,6 @@ func (c *cli) checkVerb() *cobra.Command {
 	})
 	cmd.Long = "Loads a robot's folder, or all that are below, with simulated devices and nothing else: no device, no broker, nothing moves.\nErrors come first, then warnings with the name of their rule; \"# lint: allow RULE\" at the end of a line silences one. Only errors count for the exit status."
 	return cmd
-}
-
-// arg is the first argument, or what holds without one.
-func arg(args []string, or string) string {
-	if len(args) > 0 {
-		return args[0]
-	}
-	return or
-}
-
-// robots are the folders of robots at path: itself, or those below.
-func robots(verb, path string) ([]string, error) {
-	st, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s: no folder %s%s", verb, path, nearby(path))
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", verb, err)
-	case !st.IsDir():
-		return nil, usagef("%s: %s is a file; give the folder it is in", verb, path)
-	}
-	var dirs []string
-	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case !d.IsDir():
-			return nil
-		case p != path && strings.HasPrefix(d.Name(), "."):
-			return fs.SkipDir
-		}
-		if _, err := os.Stat(filepath.Join(p, "main.star")); err == nil {
-			dirs = append(dirs, p)
-			return fs.SkipDir
-		}
-		return nil
-	})
-	if err == nil && len(dirs) == 0 {
-		err = fmt.Errorf("%s has no main.star; 'edged new NAME' makes a folder that runs", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", verb, err)
-	}
-	return dirs, nil
 }
 
 // checkFolder loads the scripts and the tests of a folder.
@@ -202,84 +152,4 @@ func (f checked) show(w io.Writer) {
 		fmt.Fprintf(w, ", %s", count(n, "warning"))
 	}
 	fmt.Fprintln(w)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// model is a robot that exists in memory only, for verbs that look at a folder.
-// Its files are in a folder that goes with it, and secrets are not read.
-type model struct {
-	bus     *bus.Bus
-	board   *blackboard.Board
-	rig     *hw.Rig
-	devices devices
-	host    *lib.Host
-	root    *os.Root // the folder of the scripts
-	temp    string
-}
-
-func openModel(cfg *config.Config) (m *model, err error) {
-	m = &model{bus: bus.New(bus.Options{}), host: &lib.Host{Name: cfg.Name, Env: lookup(cfg.Env), Limits: limitsOf(cfg)}}
-	defer func() {
-		if err != nil {
-			m.close()
-		}
-	}()
-	if m.root, err = os.OpenRoot(cfg.Dir()); err != nil {
-		return m, err
-	}
-	if m.board, err = blackboard.Open(m.bus, blackboard.Options{}); err != nil {
-		return m, err
-	}
-	if m.rig, err = hw.NewRig(m.bus, hw.Options{}); err != nil {
-		return m, err
-	}
-	if m.devices, err = openDevices(m.rig, cfg, true); err != nil {
-		return m, err
-	}
-	if m.temp, err = os.MkdirTemp("", "edged-"); err != nil {
-		return m, err
-	}
-	if m.host.Data, err = os.OpenRoot(m.temp); err != nil {
-		return m, err
-	}
-	m.host.Bus, m.host.Board, m.host.Rig, m.host.World = m.bus, m.board, m.rig, m.devices.world
-	m.host.Print = io.Discard
-	m.host.Secret = noSecrets(cfg)
-	return m, nil
-}
-
-// noSecrets knows the names of the secrets and reads none.
-func noSecrets(cfg *config.Config) func(string) (string, error) {
-	return func(name string) (string, error) {
-		if _, ok := cfg.Secrets[name]; !ok {
-			return "", lib.ErrNoSecret
-		}
-		return "not read", nil
-	}
-}
-
-// close takes everything away; nothing of it is worth an error.
-func (m *model) close() {
-	if m.rig != nil {
-		m.rig.Close()
-	}
-	if m.board != nil {
-		_ = m.board.Close()
-	}
-	_ = m.bus.Close(context.Background())
-	if m.root != nil {
-		_ = m.root.Close()
-	}
-	if m.host.Data != nil {
-		_ = m.host.Data.Close()
-	}
-	if m.temp != "" {
-		_ = os.RemoveAll(m.temp)
-	}
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -67,20 +65,6 @@ func (c *cli) main(ctx context.Context, args []string) int {
 	}
 	fmt.Fprintln(c.err, text(err))
 	return exitProblem
-}
-
-// text is an error as people read it: the long form of a script's error, with
-// the line of code, else one line.
-func text(err error) string {
-	var long interface{ Text() string }
-	var asked *control.Error
-	switch {
-	case errors.As(err, &long):
-		return long.Text()
-	case errors.As(err, &asked) && asked.Text != "":
-		return asked.Text
-	}
-	return "edged: " + err.Error()
 }
 
 // root is the table of verbs.
@@ -220,59 +204,10 @@ func longFlags(args []string) []string {
 	return out
 }
 
-// print writes facts: as one JSON value with --json, else by the given
-// function.
-func (c *cli) print(v any, plain func(w io.Writer)) error {
-	if !c.json {
-		plain(c.out)
-		return nil
+// arg is the first argument, or what holds without one.
+func arg(args []string, or string) string {
+	if len(args) > 0 {
+		return args[0]
 	}
-	e := json.NewEncoder(c.out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
-
-// dataDir is the data folder of the robot in dir, as far as it can be known.
-func dataDir(cfg *config.Config) string {
-	if cfg.Data != "" {
-		return cfg.Path(cfg.Data)
-	}
-	return filepath.Join(cfg.Dir(), ".edged")
-}
-
-// dial connects to the running robot that is meant.
-func (c *cli) dial() (*control.Client, error) {
-	data := ""
-	if cfg, err := config.Load(".", os.Environ(), nil); err == nil {
-		data = dataDir(cfg)
-	}
-	path, err := control.Find(c.socket, data)
-	if errors.Is(err, control.ErrNone) {
-		return nil, errors.New("no robot is running; start one with 'edged run DIR' or 'edged demo', or name its socket with --socket")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return control.Dial(path)
-}
-
-// call asks the running robot for one thing.
-func (c *cli) call(ctx context.Context, do string, with, out any) error {
-	cl, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	return cl.Call(ctx, do, with, out)
-}
-
-// stream asks the running robot for something that goes on.
-func (c *cli) stream(ctx context.Context, do string, with any, each func(json.RawMessage) error) error {
-	cl, err := c.dial()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	return cl.Stream(ctx, do, with, each)
+	return or
 }

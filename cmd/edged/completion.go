@@ -1,6 +1,8 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+)
 
 func (c *cli) completionVerb() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish"}

@@ -131,29 +131,3 @@ func listEntries(w io.Writer, list []value.Entry) {
 		fmt.Fprintf(w, "%-28s %s\n", e.Name, e.Summary())
 	}
 }
-
-// fill breaks text into lines of at most so many characters.
-func fill(text string, width int) string {
-	var b strings.Builder
-	for i, line := range strings.Split(text, "\n") {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		n := 0
-		for j, word := range strings.Fields(line) {
-			size := len([]rune(word))
-			switch {
-			case j == 0:
-			case n+1+size > width:
-				b.WriteByte('\n')
-				n = 0
-			default:
-				b.WriteByte(' ')
-				n++
-			}
-			b.WriteString(word)
-			n += size
-		}
-	}
-	return b.String()
-}

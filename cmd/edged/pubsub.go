@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -190,6 +189,3 @@ func (r *robot) handleSub(ctx context.Context, with json.RawMessage, send func(a
 	}
 	return nil
 }
-
-// environ is the environment as the settings see it.
-func environ() []string { return os.Environ() }

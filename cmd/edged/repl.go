@@ -102,17 +102,6 @@ func (c *cli) replModel(ctx context.Context, dir string) error {
 	return c.prompt(ctx, p, b.NewSession().Eval)
 }
 
-// children are the services of the simulated devices.
-func (m *model) children() (list []background.Child) {
-	for _, s := range m.devices.services {
-		list = append(list, background.Child{Name: s.name, Service: s.service})
-	}
-	for _, s := range m.rig.Services() {
-		list = append(list, background.Child{Name: s.Name, Service: s})
-	}
-	return list
-}
-
 // prompt reads chunks and runs them until the input or ctx ends. Without a
 // terminal the first error ends it.
 func (c *cli) prompt(ctx context.Context, p *promptReader, eval evaluator) error {

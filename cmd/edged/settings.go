@@ -1,19 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"edged/cmd/edged/internal/config"
-	"edged/starlark/value"
 )
 
 // Settings on the command line: every one is a flag of run, demo and config.
@@ -41,44 +36,6 @@ type settingFlag struct {
 func (f *settingFlag) String() string     { return f.into[f.key] }
 func (f *settingFlag) Type() string       { return "value" }
 func (f *settingFlag) Set(v string) error { f.into[f.key] = v; return nil }
-
-// robotFolder says what is missing in a folder that is none of a robot.
-func robotFolder(dir string) error {
-	st, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if near := nearby(dir); near != "" {
-			return fmt.Errorf("run: no folder %s%s", dir, near)
-		}
-		return fmt.Errorf("run: no folder %s; 'edged new %s' makes one", dir, dir)
-	case err != nil:
-		return fmt.Errorf("run: %w", err)
-	case !st.IsDir():
-		return usagef("run: %s is a file; give the folder it is in", dir)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "main.star")); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("run: %s has no main.star; 'edged new NAME' makes a folder that runs", dir)
-	}
-	return nil
-}
-
-// nearby is the folder beside it that may have been meant.
-func nearby(dir string) string {
-	entries, err := os.ReadDir(filepath.Dir(filepath.Clean(dir)))
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
-		}
-	}
-	if n := value.Nearest(filepath.Base(dir), names); n != "" {
-		return fmt.Sprintf("; did you mean %s?", filepath.Join(filepath.Dir(filepath.Clean(dir)), n))
-	}
-	return ""
-}
 
 func (c *cli) configVerb() *cobra.Command {
 	var dir string

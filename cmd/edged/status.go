@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime/metrics"
 	"strconv"
 	"strings"
@@ -100,14 +99,6 @@ func (r *robot) status() status {
 		s.Mode = "sim"
 	}
 	return s
-}
-
-// absolute is a path that means the same in another process.
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }
 
 // readMemory asks the runtime, without stopping the world.

@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strings"
-	"testing"
 	"testing/synctest"
 	"time"
 
@@ -363,38 +360,4 @@ func (f folderResult) show(w io.Writer, o testFlags) {
 			fmt.Fprintf(w, "    \t%s\t%.1f%%, lines that did not run: %s\n", one.File, one.Percent(), one.MissedText())
 		}
 	}
-}
-
-// bubble runs a function in virtual time; what it leaves running is an error.
-type bubble func(f func(ctx context.Context) error) error
-
-// virtual runs f, which may run any number of functions in virtual time, and
-// ends the process with the status f gives. Bubbles are for tests of Go, so
-// this process becomes one, which prints nothing: it ends before that.
-func virtual(f func(b bubble) int) {
-	testing.Init()
-	_ = flag.CommandLine.Parse(nil) // no arguments, no mistakes
-	all := func(string, string) (bool, error) { return true, nil }
-	testing.Main(all, []testing.InternalTest{{Name: "edged", F: func(t *testing.T) {
-		os.Exit(f(func(run func(context.Context) error) error { return inBubble(t, run) }))
-	}}}, nil, nil)
-}
-
-func inBubble(t *testing.T, run func(context.Context) error) (err error) {
-	t.Run("test", func(t *testing.T) {
-		defer func() {
-			if v := recover(); v != nil {
-				err = errors.Join(err, fmt.Errorf("something of the test does not end: %v", v))
-			}
-		}()
-		synctest.Test(t, func(t *testing.T) {
-			defer func() {
-				if v := recover(); v != nil {
-					err = fmt.Errorf("edged itself failed: %v\n%s", v, debug.Stack())
-				}
-			}()
-			err = run(t.Context())
-		})
-	})
-	return err
 }

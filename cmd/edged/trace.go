@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +16,6 @@ import (
 
 	"edged/bus"
 	"edged/bus/trace"
-	"edged/cmd/edged/internal/config"
-	"edged/starlark/value"
 )
 
 // The verb trace: what happened, and because of what. The record of a robot
@@ -110,8 +107,6 @@ func (c *cli) record(ctx context.Context, verb, dir, file string) ([]trace.Line,
 	return lines, cmp.Or(err, ctx.Err())
 }
 
-func traceDir(cfg *config.Config) string { return filepath.Join(dataDir(cfg), "trace") }
-
 // since gives the end of a record; 0 is all of it.
 func since(lines []trace.Line, last time.Duration) []trace.Line {
 	if last <= 0 || len(lines) == 0 {
@@ -198,14 +193,6 @@ func telling(roots []*trace.Node) (list []*trace.Node, left int) {
 
 // nearTopic names a recorded topic that may have been meant.
 func nearTopic(t *trace.Tree, about string) string { return perhaps(about, topics(t)) }
-
-// perhaps is the end of a message about a name that nothing has.
-func perhaps(name string, known []string) string {
-	if n := value.Nearest(name, known); n != "" {
-		return fmt.Sprintf("; did you mean %q?", n)
-	}
-	return ""
-}
 
 func topics(t *trace.Tree) []string {
 	var list []string

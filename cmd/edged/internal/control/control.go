@@ -5,8 +5,8 @@
 // lines and one last line that says done or what went wrong. Closing the
 // connection ends what it asked for.
 //
-//	→ {"do":"bb.get","with":{"key":"battery"}}
-//	← {"data":{"value":0.72,"version":4}}
+//	→ {"do":"bb","with":{"op":"get","key":"home/battery"}}
+//	← {"data":72.5}
 //	← {"done":true}
 //
 // Stop doesn't wait behind anything: every connection has a goroutine of its

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"edged/hw"
+)
+
+// What a robot says of itself when it starts.
+
+// runLines is what a robot says of itself once it runs.
+func runLines(r *robot) []string {
+	b, _ := r.scripts.behaviour()
+	s := b.Summary()
+	lines := []string{
+		fmt.Sprintf("script   %s, %.12s, %d handlers", filepath.Join(r.cfg.Dir(), "main.star"), s.Hash, len(s.Handlers)),
+		"devices  " + deviceLine(r.rig),
+		"broker   " + r.link.line(r.cfg),
+		"models   none; agents are functions",
+		"memory   " + r.memory.String(),
+	}
+	if record, stopped := r.rig.Stopped(); stopped {
+		lines = append(lines, fmt.Sprintf("STOPPED  by %s: %s; 'edged resume' lets it move", record.Source, record.Reason))
+	}
+	return lines
+}
+
+// demoLines adds what to try.
+func demoLines(r *robot) []string {
+	return append(runLines(r), fmt.Sprintf("edit     %s and save; space stops, Ctrl-C ends", filepath.Join(r.cfg.Dir(), "main.star")))
+}
+
+// deviceLine tells of the devices in one phrase.
+func deviceLine(rig *hw.Rig) string {
+	list := rig.Devices()
+	simulated := 0
+	for _, s := range list {
+		if s.Simulated {
+			simulated++
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return "none; [devices.NAME] in edged.toml declares one, --sim simulates an apartment"
+	case simulated == 0:
+		return fmt.Sprintf("%d found", len(list))
+	}
+	return fmt.Sprintf("%d found, %d simulated", len(list)-simulated, simulated)
+}
