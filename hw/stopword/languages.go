@@ -1,5 +1,7 @@
 package stopword
 
+import "maps"
+
 // This file is the words themselves. Phrases are parted by |, single words by
 // spaces; case and accents do not matter.
 
@@ -25,6 +27,14 @@ type language struct {
 }
 
 func languages() map[string]language {
+	all := germanic()
+	maps.Copy(all, romance())
+	maps.Copy(all, northern())
+	maps.Copy(all, eastern())
+	return all
+}
+
+func germanic() map[string]language {
 	return map[string]language{
 		"en": {
 			stop: "stop|stopp|halt|freeze|abort|emergency stop|full stop|all stop|stand still|hold still|whoa|stop moving|e stop|cease",
@@ -46,6 +56,33 @@ func languages() map[string]language {
 			link:   "du darfst sollst sollt musst jetzt hier doch mal zu einfach wieder den die das roboter ihn es er sie",
 			filler: "bitte roboter hey ok okay oh jetzt nein ja sofort hier da doch mal alles das es ihn auf der stelle danke an nun los mensch verdammt scheiße und", request: "kannst du|könntest du|würdest du|du musst|du sollst|sie müssen", article: "der den dem ein einen ohne nächster nächsten letzten bus",
 		},
+		"nl": {
+			stop:  "stop|stoppen|halt|sta stil|stilstaan|stil staan|blijf staan|hou op|houd op|ophouden|noodstop|stop ermee",
+			never: "stop bord|bus halte|stop contact|stop licht|non stop", not: "niet nooit geen zonder", after: "niet nooit", ending: "nu alsjeblieft",
+			link:   "je mag moet ooit te de het robot hem nu wil dat kan",
+			filler: "alsjeblieft alstublieft robot hé hey ok oké nu nee ja hier daar onmiddellijk meteen alles dit dat het maar eens even ermee dank", request: "kun je|kan je|zou je|wil je|je moet", article: "de een het deze volgende",
+		},
+		"sv": {
+			stop:  "stopp|stop|stanna|stoppa|halt|stå still|nödstopp|sluta|håll|avbryt",
+			never: "stopp skylt|non stop|stanna kvar|stanna upp", not: "inte aldrig ej utan icke", after: "inte aldrig ej", ending: "nu snälla",
+			link:   "du får ska måste att den det nu vill",
+			filler: "snälla robot hej hallå ok okej nu nej ja genast omedelbart här där allt det den tack är du", request: "kan du|skulle du kunna|kan du vara snäll och|du måste|vill du", article: "en ett nästa",
+		},
+		"da": {
+			stop:  "stop|stands|stop nu|halt|stå stille|nødstop|hold op|standse|stoppe|afbryd",
+			never: "stop skilt|bus stop|non stop", not: "ikke aldrig uden ej", after: "ikke aldrig", ending: "nu",
+			link: "du må skal at den det nu vil", filler: "venligst robot hej hallo ok okay nu nej ja straks omgående her der alt det den tak lige så", request: "kan du|vil du|kunne du|du skal", article: "et en næste",
+		},
+		"no": {
+			stop:  "stopp|stop|stans|stoppe|halt|stå stille|nødstopp|hold opp|slutt|avbryt",
+			never: "stopp skilt|buss stopp|non stop|til slutt", not: "ikke aldri uten ei", after: "ikke aldri", ending: "nå",
+			link: "du må skal å den det nå vil", filler: "vennligst robot hei hallo ok okei nå nei ja straks umiddelbart her der alt det den takk er du snill", request: "kan du|vil du|kunne du|du må", article: "et en neste",
+		},
+	}
+}
+
+func romance() map[string]language {
+	return map[string]language{
 		"fr": {
 			stop:  "stop|stoppe|stoppez|arrête|arrêtez|arrête toi|arrêtez vous|halte|arrêt d'urgence|immobile",
 			alone: "arrêt", never: "panneau stop|auto stop|bande d'arrêt|sans arrêt|halte garderie",
@@ -71,32 +108,15 @@ func languages() map[string]language {
 			not: "não nunca jamais sem nem", link: "te se o a você deve pode quero que me",
 			filler: "por favor robô robot ei ok agora já imediatamente sim aqui aí tudo isso isto obrigado obrigada oh ah", request: "pode|poderia|podes|quero que você|tens de", article: "o um ao do",
 		},
-		"nl": {
-			stop:  "stop|stoppen|halt|sta stil|stilstaan|stil staan|blijf staan|hou op|houd op|ophouden|noodstop|stop ermee",
-			never: "stop bord|bus halte|stop contact|stop licht|non stop", not: "niet nooit geen zonder", after: "niet nooit", ending: "nu alsjeblieft",
-			link:   "je mag moet ooit te de het robot hem nu wil dat kan",
-			filler: "alsjeblieft alstublieft robot hé hey ok oké nu nee ja hier daar onmiddellijk meteen alles dit dat het maar eens even ermee dank", request: "kun je|kan je|zou je|wil je|je moet", article: "de een het deze volgende",
-		},
+	}
+}
+
+func northern() map[string]language {
+	return map[string]language{
 		"pl": {
 			stop:  "stop|stój|stać|zatrzymaj się|zatrzymaj|zatrzymać|zatrzymaj to|stójcie|awaryjne zatrzymanie|wstrzymaj|przestań",
 			never: "znak stop|auto stop|nie stać mnie|stać mnie", not: "nie nigdy bez", link: "się wolno możesz musisz teraz ci go",
 			filler: "proszę robot robocie hej ok teraz już natychmiast tak tu tutaj to wszystko dziękuję się o ach", request: "czy możesz|możesz|mógłbyś|musisz", article: "",
-		},
-		"sv": {
-			stop:  "stopp|stop|stanna|stoppa|halt|stå still|nödstopp|sluta|håll|avbryt",
-			never: "stopp skylt|non stop|stanna kvar|stanna upp", not: "inte aldrig ej utan icke", after: "inte aldrig ej", ending: "nu snälla",
-			link:   "du får ska måste att den det nu vill",
-			filler: "snälla robot hej hallå ok okej nu nej ja genast omedelbart här där allt det den tack är du", request: "kan du|skulle du kunna|kan du vara snäll och|du måste|vill du", article: "en ett nästa",
-		},
-		"da": {
-			stop:  "stop|stands|stop nu|halt|stå stille|nødstop|hold op|standse|stoppe|afbryd",
-			never: "stop skilt|bus stop|non stop", not: "ikke aldrig uden ej", after: "ikke aldrig", ending: "nu",
-			link: "du må skal at den det nu vil", filler: "venligst robot hej hallo ok okay nu nej ja straks omgående her der alt det den tak lige så", request: "kan du|vil du|kunne du|du skal", article: "et en næste",
-		},
-		"no": {
-			stop:  "stopp|stop|stans|stoppe|halt|stå stille|nødstopp|hold opp|slutt|avbryt",
-			never: "stopp skilt|buss stopp|non stop|til slutt", not: "ikke aldri uten ei", after: "ikke aldri", ending: "nå",
-			link: "du må skal å den det nå vil", filler: "vennligst robot hei hallo ok okei nå nei ja straks umiddelbart her der alt det den takk er du snill", request: "kan du|vil du|kunne du|du må", article: "et en neste",
 		},
 		"fi": {
 			stop:  "seis|stop|pysähdy|pysähtykää|pysäytä|hätäseis|seisahdu|lopeta|pysy paikallasi|stoppi|hätäpysäytys|keskeytä",
@@ -123,6 +143,11 @@ func languages() map[string]language {
 			never: "dur bakalım ne|dur durak", not: "asla sakın hiç", after: "değil durma", ending: "",
 			link: "bir daha", filler: "lütfen robot hey tamam şimdi hemen hayır evet burada orada artık onu bunu her şeyi teşekkürler derhal be", request: "misin", article: "",
 		},
+	}
+}
+
+func eastern() map[string]language {
+	return map[string]language{
 		"zh": {
 			stop: "停|停下|停下来|停止|停住|站住|停一下|快停|马上停|立刻停|紧急停止|急停|停机|刹车|打住|暂停|住手|能不能停|可不可以停|能不能停下",
 			never: "停车|停车场|停电|停留|停顿|停产|停工|停业|停靠|停泊|不停|停不下|停不住|停不了|公交站|停战|" +

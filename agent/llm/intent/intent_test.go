@@ -149,3 +149,32 @@ drive forward 0.7 meters
 ...
 ?
 `
+
+// Short commands are the easiest to take for something else.
+func TestShortCommands(t *testing.T) {
+	m := compile(t, Options{Lists: map[string]List{"side": Words("left", "right")}},
+		Intent{Tool: "turn", Sentences: []string{"turn {side}", "turn around"}},
+		Intent{Tool: "drive", Sentences: []string{"(go|move|drive) (forward|back)[s]", "back up", "come here", "come to me"}},
+		Intent{Tool: "follow", Sentences: []string{"follow me"}},
+		Intent{Tool: "patrol", Sentences: []string{"(start|begin) [the] patrol", "patrol [the house]"}},
+		Intent{Tool: "grip", Sentences: []string{"open [the] gripper", "close [the] gripper", "(pick|lift) up [the] cup", "increase [the] speed"}},
+		Intent{Tool: "door", Sentences: []string{"unlock [the] door", "attach [the] trailer", "go upstairs"}},
+	)
+	for _, say := range strings.Split("turn left|Turn right!|turn around please|go forward|come here|could you follow me|begin patrol|open the griper|pick up cup|robot, back up", "|") {
+		if _, ok := m.Match(say); !ok {
+			t.Errorf("%q is not understood", say)
+		}
+	}
+	for _, say := range strings.Split("turned left|turns left|she turns left|I turned right|it is my turn|left turn ahead|return left|burn left|turn lift|"+
+		"go back in time|let me go back to that|we go back a long way|moved back|moves back|he moves back|come on|here you go|here comes the sun|how come here|who will come here|"+
+		"do not follow me|why do you follow me|follow the rules|are you going to follow me|if I fall follow me|someone will follow me|"+
+		"start the patrol later|never start patrol|starts patrol|started the patrol|patrolled the house|patrols the house|paw patrol is on tv|"+
+		"the gripper is open|is the gripper closed|closed the gripper|decrease the speed|lock the door|detach the trailer|go downstairs|lock door|"+
+		"do not turn around|turn around not|not follow me|stop following me|stop come here|no come here|you never come here|don't back up|cannot go forward|"+
+		"forward|back|me|up|the|please|hello|good morning|what time is it|tell me a joke|my back hurts|backup the files|I will be back|turn|go|move|come|follow|"+
+		"should I turn left|may I go back|could it go forward|what if you turn left|before you turn left|turn left tomorrow|turn left or right|turn left instead of right", "|") {
+		if got, ok := m.Match(say); ok {
+			t.Errorf("%q became %s %v (%s)", say, got.Intent, got.Slots, got.Sentence)
+		}
+	}
+}
