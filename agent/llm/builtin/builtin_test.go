@@ -108,7 +108,7 @@ func TestOfferedToolsOnly(t *testing.T) {
 	if !errors.Is(err, llm.ErrNoMatch) || !strings.Contains(err.Error(), "make_coffee") || !strings.Contains(err.Error(), "go_to") {
 		t.Errorf("got %v", err)
 	}
-	r.Tools = []llm.Tool{{Name: "stop", Params: json.RawMessage(`{"type":"array"}`)}}
+	r.Tools = []llm.Tool{{Name: "stop", Params: json.RawMessage(`{"type":"integer","minimum":2,"maximum":1}`)}}
 	if _, err := m.Chat(t.Context(), r, nil); !errors.Is(err, llm.ErrBadSchema) {
 		t.Errorf("got %v", err)
 	}
@@ -153,9 +153,9 @@ func TestSchemaAnswer(t *testing.T) {
 	if _, err := m.Chat(t.Context(), r, nil); !errors.Is(err, llm.ErrCutOff) {
 		t.Errorf("three tokens: got %v", err)
 	}
-	r.Schema = json.RawMessage(`{"type":"array"}`)
+	r.MaxTokens, r.Schema = 0, json.RawMessage(`{"type":"integer","minimum":2,"maximum":1}`)
 	if _, err := m.Chat(t.Context(), r, nil); !errors.Is(err, llm.ErrBadSchema) {
-		t.Errorf("a schema without bounds: got %v", err)
+		t.Errorf("a schema of nothing: got %v", err)
 	}
 }
 
