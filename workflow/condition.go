@@ -67,5 +67,7 @@ func NewStep(a agent.Agent, o Options) *Step {
 func (s *Step) Run(ctx context.Context, t agent.Task) (agent.Result, error) { return run(ctx, s, t) }
 
 func (s *Step) body(ctx context.Context, f *frame, t agent.Task) (agent.Result, error) {
-	return f.step(ctx, 0, 0, s.children[0], t)
+	// In a durable run the step and its agent are one.
+	cf := &frame{Context: ctx, up: f, run: f.run, agent: s.children[0]}
+	return cf.do(s.children[0], t)
 }

@@ -256,7 +256,11 @@ type Effector interface{ Effect() llm.Effect }
 func effectOf(a agent.Agent) llm.Effect {
 	for a != nil {
 		if n, ok := a.(inner); ok {
-			return n.self().opt.Effect
+			if b := n.self(); b.opt.Effect != "" || b.kind != "step" {
+				return b.opt.Effect
+			}
+			a = n.self().children[0]
+			continue
 		}
 		if e, ok := a.(Effector); ok {
 			return e.Effect()

@@ -73,6 +73,12 @@ func (w *world) get(ctx context.Context, key string) (bool, error) {
 	return w.is[key], nil
 }
 
+func (w *world) questions() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked
+}
+
 func (w *world) guard(key string) *workflow.Guard {
 	return &workflow.Guard{Name: key, Check: func(ctx context.Context) (bool, error) { return w.get(ctx, key) }}
 }
