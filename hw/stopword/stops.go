@@ -215,9 +215,10 @@ func denied(rest []said) bool {
 	return true
 }
 
-// named reports whether the word is somebody's or something's: "the stop".
+// named reports whether the word is the name of a place: "we made a stop". The
+// two words alone may be a cry that was misheard: "ah, stop".
 func named(words []said, i int, p phrase) bool {
-	return p.world && i > 0 && !words[i].broken && words[i-1].mark&article != 0
+	return p.world && i > 0 && len(words) > 2 && !words[i].broken && words[i-1].mark&article != 0
 }
 
 // asked reports whether the word is part of a question: "why did you stop",

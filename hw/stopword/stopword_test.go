@@ -35,11 +35,11 @@ func TestEnglish(t *testing.T) {
 			"oh my god stop|can you stop|could you please stop moving right now|I said stop|stop moving|stop the robot|freeze|abort|stand still|whoa|full stop|"+
 			"don't, stop|don't! Stop!|don't move, stop|don't touch that stop|do not go there, stop|you stop|stop you stupid machine that is my foot|"+
 			"drive to the kitchen and stop|what are you doing stop|what did you do stop|hey robot would you just stop|please stop now thank you|stop by the kitchen|"+
-			"will you stop|I want you to stop|you need to stop|you must stop now|who are you stop|do you hear me stop|please stop please|Stop, don't go there|stop do not move|stop never do that again|ｓｔｏｐ|st\u200bop|stop\n|\tstop|«stop»|\"stop\"",
+			"will you stop|a stop|I want you to stop|you need to stop|you must stop now|who are you stop|do you hear me stop|please stop please|Stop, don't go there|stop do not move|stop never do that again|ｓｔｏｐ|st\u200bop|stop\n|\tstop|«stop»|\"stop\"",
 		"|don't stop|dont stop|Don’t stop!|do not stop|never stop|don't you ever stop|please don't stop|don't ever stop moving|never ever stop|you must not stop|I don't want you to stop|"+
 			"don't let it stop|can't stop|we cannot stop|without stop|stop sign|the stop sign|bus stop|go to the bus stop|the bus stop is near|the kettle stopped|can you stop by the kitchen|"+
 			"could you stop at the kitchen and fetch a cup|why did you stop|did you stop|when does the bus stop|when does the rain stop|how do I stop|how to stop|when will it stop|does it stop|"+
-			"stopping|stops|unstoppable|nonstop|non-stop|the stop|make a stop in the hall on the way|he told us that he had to stop for petrol there|do not move|don't move|"+
+			"stopping|stops|unstoppable|nonstop|non-stop|go to the stop|make a stop in the hall on the way|he told us that he had to stop for petrol there|do not move|don't move|"+
 			"go to the kitchen|turn left ninety degrees|hello|what is the capital of France|  |...|!|we watched a film about a pit stop|where is the next stop|\xff\xfe|stop-motion|"+
 			"the concert did not stop until the police came")
 }
