@@ -96,7 +96,10 @@ func tool(name string, do func(ctx context.Context) (string, error)) llm.Tool {
 	}}
 }
 
-func build(t testing.TB, o llm.Options) *llm.Agent {
+func build(t interface {
+	Helper()
+	Fatal(...any)
+}, o llm.Options) *llm.Agent {
 	t.Helper()
 	if o.Name == "" {
 		o.Name = "butler"

@@ -314,6 +314,9 @@ func (t *turn) settleWords(ctx context.Context, r Request, answer Message) (agai
 		return false, fmt.Errorf("%w: %s", agent.ErrFailed, reason)
 	}
 	t.spoke = false
+	if answer.Text == "" {
+		answer.Text = "(nothing)" // servers refuse an empty answer in a dialogue
+	}
 	t.msgs = append(t.msgs, answer, Message{Role: User, Text: hint})
 	return true, ctx.Err()
 }
