@@ -110,6 +110,10 @@ func WithDialogue(ctx context.Context, dialogue []Message) context.Context {
 	return context.WithValue(ctx, carriedKey{}, c)
 }
 
+// Dialogue gives the dialogue that came along with ctx, before the words that
+// are being answered; nil if none did. It is read-only.
+func Dialogue(ctx context.Context) []Message { return carriedBy(ctx).dialogue }
+
 // Tainted reports whether the run that ctx belongs to has untrusted words in
 // its prompt.
 func Tainted(ctx context.Context) bool { return carriedBy(ctx).tainted }

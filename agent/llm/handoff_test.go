@@ -183,6 +183,30 @@ func TestDelegatesAreLimited(t *testing.T) {
 	}
 }
 
+// Whoever is handed a conversation that isn't an agent with a model can read it
+// too, and pass on another.
+func TestDialogueForWorkflows(t *testing.T) {
+	var seen string
+	m := says("Bye.")
+	leaf := build(t, llm.Options{Name: "leaf", Model: m})
+	flow := agent.Func("flow", func(ctx context.Context, t agent.Task) (agent.Result, error) {
+		seen = roles(llm.Dialogue(ctx))
+		return agent.Run(llm.WithDialogue(ctx, []llm.Message{{Role: llm.User, Text: "a"}, {Role: llm.Assistant, Text: "b"}}), leaf, t)
+	})
+	a := build(t, llm.Options{Model: says("Hello.", call("handoff_to_flow", "")), Handoffs: []agent.Agent{flow}})
+	for _, text := range []string{"hi", "go"} {
+		if _, err := agent.Run(t.Context(), a, agent.Task{Input: text, Conversation: "c"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := roles(m.asked[0].Messages); seen != "u:hi | a:Hello." || got != "s | u:a | a:b | u:go" {
+		t.Errorf("the workflow saw %s, its leaf %s", seen, got)
+	}
+	if llm.Dialogue(t.Context()) != nil || llm.Tainted(t.Context()) || !llm.Tainted(llm.WithTaint(t.Context())) {
+		t.Error("what nobody carries is there")
+	}
+}
+
 // Known defect of other systems, B11: helpers inherit the lead's tools.
 func TestSpawn(t *testing.T) {
 	var log []string
