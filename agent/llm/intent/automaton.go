@@ -63,7 +63,7 @@ func (c *compiler) steps(v int32) (*step, error) {
 			}
 			seen[w] = true
 		}
-		if n > maxVertices {
+		if n > maxVertices/4 {
 			return nil, c.fail(0, "too many words can follow each other without a space: make several sentences of it")
 		}
 		x := &c.graph[w.at]

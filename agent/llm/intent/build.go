@@ -57,7 +57,7 @@ type compiler struct {
 	limit int      // vertices the template may use
 }
 
-const maxVertices = 50_000 // of one template, and words that one place may begin
+const maxVertices = 200_000 // of one template; a quarter of it at one place
 
 func (c *compiler) vertex() int32 {
 	c.graph = append(c.graph, vertex{accept: -1})
