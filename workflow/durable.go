@@ -271,7 +271,7 @@ func effectOf(a agent.Agent) llm.Effect {
 		}
 		a = w.Unwrap()
 	}
-	return llm.Read
+	return ""
 }
 
 // decide makes a choice of a node once: a durable run finds it again.

@@ -432,6 +432,7 @@ func TestRepeatIsBounded(t *testing.T) {
 	}
 	ctx, runs2 := runtimeOn(t.Context(), d)
 	ctx, cancel = context.WithCancel(ctx)
+	defer cancel()
 	n = 49 // the next one stops again
 	_, _ = runs2.Resume(ctx, runs.List()[0].ID, tree)
 	check(t, f.began["x"], "50") // x of the last iteration has its outcome

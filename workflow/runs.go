@@ -267,7 +267,7 @@ func (r *Runs) List() []RunInfo {
 		}
 		list = append(list, r.info(h))
 	}
-	slices.SortFunc(list, func(a, b RunInfo) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b RunInfo) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })
 	return list
 }
 
@@ -425,6 +425,7 @@ func (r *Runs) Forget(ctx context.Context, id string) error {
 // deleted another time.
 func (r *Runs) prune(ctx context.Context) {
 	over := slices.DeleteFunc(r.List(), func(i RunInfo) bool { return i.Ended.IsZero() })
+	slices.SortFunc(over, func(a, b RunInfo) int { return a.Ended.Compare(b.Ended) })
 	for ; len(over) > r.keep; over = over[1:] {
 		_ = r.Forget(context.WithoutCancel(ctx), over[0].ID)
 	}

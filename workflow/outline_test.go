@@ -1,0 +1,84 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edged/agent"
+	"edged/agent/llm"
+	"edged/workflow"
+)
+
+func TestOutline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("safe")
+		tree := workflow.NewSequence("tidy", workflow.SequenceOptions{Options: workflow.Options{Guard: w.guard("safe")}},
+			workflow.NewRetry("", workflow.RetryOptions{Backoff: -1}, child("grasp", time.Second, agent.Declined("no"))),
+			workflow.NewRouter("way", workflow.RouterOptions{Default: child("ask", 0, nil)}, workflow.Route{Name: "left", Agent: workflow.NewStep(child("turn \"l\"", 0, nil), workflow.Options{Effect: llm.Write})}))
+		check(t, workflow.Describe(tree).Text(), `· tidy (sequence, guard safe)
+  · retry grasp (retry at most 3 attempts)
+    · grasp (agent)
+  · way (router)
+    · left → turn "l" (step, effect write)
+      · turn "l" (agent)
+    · default → ask (agent)
+`)
+		live := workflow.NewLive()
+		ctx := workflow.WithRuntime(t.Context(), workflow.Runtime{Trace: live, Watcher: w})
+		time.AfterFunc(2500*time.Millisecond, func() {
+			check(t, live.Outline(tree).Children[0].Children[0].State, "running")
+			w.set("safe", false)
+		})
+		_, _ = agent.Run(ctx, tree, agent.Task{})
+		o := live.Outline(tree)
+		check(t, strings.SplitAfterN(o.Text(), "\n", 4)[:3], `[■ tidy (sequence, guard safe) cancelled 2.5s: guard safe
+   ■ retry grasp (retry at most 3 attempts) cancelled 2.5s: guard safe
+     ■ grasp (agent) cancelled 500ms: context canceled
+]`)
+		check(t, o.Stopped, "safe")
+		for _, want := range []string{"flowchart TD\n", `n0 --> n0_0`, `n1 -->|"left"| n1_0`, `#quot;l#quot;`, "style n stroke:"} {
+			if !strings.Contains(o.Mermaid(), want) {
+				t.Errorf("no %q in\n%s", want, o.Mermaid())
+			}
+		}
+		for _, want := range []string{"digraph", `n1 -> n1_0 [label="left"]`, `turn \"l\"\nstep`} {
+			if !strings.Contains(o.Dot(), want) {
+				t.Errorf("no %q in\n%s", want, o.Dot())
+			}
+		}
+		text, err := json.Marshal(o)
+		if err != nil || !strings.Contains(string(text), `"stopped_by":"safe"`) {
+			t.Errorf("%s %v", text, err)
+		}
+	})
+}
+
+func Example() {
+	say := func(s string) agent.Agent {
+		return agent.Func(s, func(context.Context, agent.Task) (agent.Result, error) { return agent.Result{Reply: s}, nil })
+	}
+	broken := agent.Func("drawer", func(context.Context, agent.Task) (agent.Result, error) {
+		return agent.Result{}, agent.Declined("the drawer is full")
+	})
+	tidy := workflow.NewSequence("tidy", workflow.SequenceOptions{},
+		say("found"),
+		workflow.NewFallback("away", workflow.FallbackOptions{}, broken, say("box")),
+	)
+	r, _ := agent.Run(context.Background(), tidy, agent.Task{Input: "the cup"})
+	fmt.Println(r.Status, r.Reply, r.By)
+	fmt.Println(r.Children[1].Children[0].Reason)
+	fmt.Print(workflow.Describe(tidy).Text())
+	// Output:
+	// done box box
+	// declined: the drawer is full
+	// · tidy (sequence)
+	//   · found (agent)
+	//   · away (fallback)
+	//     · drawer (agent)
+	//     · box (agent)
+}
