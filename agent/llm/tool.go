@@ -316,7 +316,7 @@ func (t *turn) collect(jobs []job) (handoffs []Handoff, declined string) {
 		case j.tool.decline:
 			var args struct{ Reason string }
 			_ = json.Unmarshal(j.call.Args, &args)
-			declined = args.Reason
+			declined = strings.Join(strings.Fields(args.Reason), " ")
 			if declined == "" {
 				declined = "no reason given"
 			}
