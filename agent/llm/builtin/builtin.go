@@ -216,7 +216,7 @@ func (m *Model) able(offered []llm.Tool, h Heard) ([]mask.Tool, error) {
 		}
 		one := mask.Tool{Name: t.Name, Params: s}
 		if k != nil {
-			one.Values = k.Values
+			one.Values, one.Tails = k.Values, k.Tails
 		}
 		out = append(out, one)
 	}
@@ -242,18 +242,26 @@ func (m *Model) able(offered []llm.Tool, h Heard) ([]mask.Tool, error) {
 
 // doubt declines a call that is not to be made after all.
 func (m *Model) doubt(t mask.Tool, args map[string]any, h Heard, sure float64) error {
-	if negated(h) > carried(args, negated) {
+	k := m.known.tool(t.Name)
+	moves := k != nil && k.Motion
+	if n := negated(h); n > 0 && (moves || n > carried(args, negated)) {
 		return m.decline("it is told what not to do")
 	}
 	least := m.opt.Sure
-	if k := m.known.tool(t.Name); k != nil && k.Motion {
+	if moves {
 		least = m.opt.SureMotion
-		if conditional(h) > carried(args, conditional) {
+		if conditional(h) > 0 {
 			return m.decline("it can't wait for a time or a condition")
 		}
+		if w := statement(h); w != "" && !slices.Contains(k.Begins, w) {
+			return m.decline("that is a question or a statement")
+		}
+	}
+	if k != nil && k.Sure > 0 {
+		least = k.Sure
 	}
 	if sure < least {
-		return m.decline("it is not sure what was meant")
+		return m.decline(fmt.Sprintf("it is not sure (%.2f) that %s was meant", sure, t.Name))
 	}
 	return nil
 }

@@ -89,6 +89,7 @@ func TestRules(t *testing.T) {
 		{"dont go and never turn", 2, 0},
 		{"go to the kitchen", 0, 0},
 		{"go to the kitchen when I call", 0, 1},
+		{"go to the kitchen if you can", 0, 0},
 		{"if it rains, go home tomorrow", 0, 2},
 		{"the next room", 0, 0},
 		{"next week go home", 0, 1},
@@ -96,6 +97,34 @@ func TestRules(t *testing.T) {
 		h := Hear(c.said)
 		if n, k := negated(h), conditional(h); n != c.neg || k != c.conditions {
 			t.Errorf("%q: %d negations, %d conditions; want %d, %d", c.said, n, k, c.neg, c.conditions)
+		}
+	}
+}
+
+func TestStatement(t *testing.T) {
+	for said, want := range map[string]string{
+		"turn left":                     "",
+		"Robot, could you turn left?":   "",
+		"I want you to turn left":       "",
+		"I'd like you to turn left":     "",
+		"I need the cup":                "",
+		"do a u turn":                   "",
+		"your next stop is the kitchen": "",
+		"will you come here":            "",
+		"I want to go to the kitchen":   "i",
+		"I need to go to the kitchen":   "i",
+		"I'll go to the kitchen":        "i'll",
+		"Hey, did you turn left?":       "did",
+		"do you like to turn left":      "do",
+		"can dogs turn left":            "can",
+		"ok so she turned left":         "she",
+		"what would you do":             "what",
+		"that was ninety degrees":       "that",
+		"ok robot":                      "",
+		"":                              "",
+	} {
+		if got := statement(Hear(said)); got != want {
+			t.Errorf("%q: got %q, want %q", said, got, want)
 		}
 	}
 }

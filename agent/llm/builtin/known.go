@@ -31,4 +31,7 @@ type KnownTool struct {
 	// Values lists per parameter what may be meant without being said, as JSON
 	// texts; all else that is free must be copied from the text.
 	Values map[string][]string `json:"values,omitempty"`
+	Begins []string            `json:"begins,omitempty"` // words that its phrases begin with
+	Tails  []string            `json:"tails,omitempty"`  // parameters whose text runs to the end of what is said
+	Sure   float64             `json:"sure,omitempty"`   // how likely a call must be; 0 = as usual
 }

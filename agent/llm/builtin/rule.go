@@ -44,7 +44,11 @@ func conditional(h Heard) int {
 			next = h.words[i+1].text
 		}
 		switch w.text {
-		case "if", "when", "whenever", "unless", "until", "till", "tomorrow", "yesterday", "tonight", "later", "ago", "because", "while", "after", "before":
+		case "if":
+			if !slices.Contains([]string{"you", "possible"}, next) { // "if you can" is politeness
+				n++
+			}
+		case "when", "whenever", "unless", "until", "till", "tomorrow", "yesterday", "tonight", "later", "ago", "because", "while", "after", "before":
 			n++
 		case "next", "last", "every":
 			if slices.Contains([]string{"time", "week", "month", "year", "day", "night", "morning", "hour", "minute", "evening", "summer", "winter"}, next) {
@@ -53,6 +57,50 @@ func conditional(h Heard) int {
 		}
 	}
 	return n
+}
+
+// statement gives the word by which a sentence is a question or a statement:
+// one that begins with an asking word, with somebody else, or with what I do.
+// It gives nothing for "could you", "i want you to" and the like.
+func statement(h Heard) string {
+	w := make([]string, 0, len(h.words))
+	for _, x := range h.words {
+		w = append(w, x.text)
+	}
+	for len(w) > 0 && slices.Contains(strings.Fields("ok okay hey robot please so well um uh now and then yes alright hello hi"), w[0]) {
+		w = w[1:]
+	}
+	if len(w) == 0 {
+		return ""
+	}
+	next := ""
+	if len(w) > 1 {
+		next = w[1]
+	}
+	switch w[0] {
+	case "can", "could", "would", "will", "won't":
+		if next == "you" {
+			return ""
+		}
+		return w[0]
+	case "do":
+		if slices.Contains([]string{"you", "i", "we", "they", "people", "dogs", "cats"}, next) {
+			return w[0]
+		}
+		return ""
+	case "i", "i'd":
+		if slices.Contains(w[:min(len(w), 5)], "you") || next == "need" && !slices.Contains(w[:min(len(w), 4)], "to") {
+			return ""
+		}
+		return w[0]
+	}
+	const never = "who whose who's what what's which where where's why how is are am was were does did has have had should shall may might must " +
+		"he she they it it's he's she's they're we we're we'll we've i'm i'll i've somebody someone everybody everyone nobody anybody there there's " +
+		"that that's this these those my his her their our"
+	if slices.Contains(strings.Fields(never), w[0]) {
+		return w[0]
+	}
+	return ""
 }
 
 // carries tells whether a tool takes free text along, so that a word in it is

@@ -15,6 +15,7 @@ type builder struct {
 	nodes   []node
 	heard   string
 	numbers []float64 // said in the text, also in other units
+	tails   []string  // properties that take the text to its end
 }
 
 func (b *builder) add(n node) int16 {
@@ -42,7 +43,7 @@ func (b *builder) value(s *Schema, values map[string][]string, grounded bool) (i
 	case Integer, Number:
 		return b.number(s)
 	case String:
-		return b.text(s, nil)
+		return b.text(s, nil, false)
 	case Array:
 		item, err := b.value(s.Items, nil, false)
 		n := node{kind: array, least: int16(s.MinItems), most: int16(min(s.MaxItems, 1000)), sub: []int16{item}}
@@ -66,7 +67,7 @@ func (b *builder) object(s *Schema, values map[string][]string, grounded bool) (
 		var err error
 		switch {
 		case p.Kind == String:
-			sub, err = b.text(p.Schema, values[p.Name])
+			sub, err = b.text(p.Schema, values[p.Name], slices.Contains(b.tails, p.Name))
 		case grounded && (p.Kind == Number || p.Kind == Integer):
 			sub, err = b.heardNumber(p.Schema, values[p.Name])
 		default:
@@ -191,8 +192,9 @@ func factor(unit string) float64 {
 // longest is how many words of a text a string with a pattern may take.
 const longest = 8
 
-// text makes the node of a string: a run of heard words, or one of values.
-func (b *builder) text(s *Schema, values []string) (int16, error) {
+// text makes the node of a string: a run of heard words, to the end if it is a
+// tail, or one of values.
+func (b *builder) text(s *Schema, values []string, tail bool) (int16, error) {
 	n := node{kind: text}
 	n.empty = s.Fits("")
 	for _, v := range values {
@@ -222,7 +224,7 @@ func (b *builder) text(s *Schema, values []string) (int16, error) {
 			t, runes = t+words[j], runes+1
 		}
 		if t != "" {
-			n.entries = append(n.entries, entry{text: t, words: true})
+			n.entries = append(n.entries, entry{text: t, words: !tail})
 		}
 	}
 	if len(n.entries) == 0 && !n.empty {

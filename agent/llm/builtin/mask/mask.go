@@ -32,6 +32,7 @@ type Tool struct {
 	Name   string
 	Params *Schema
 	Values map[string][]string // per parameter: JSON texts that need not be heard
+	Tails  []string            // parameters whose text runs to the end of what was heard
 }
 
 // Mask is an automaton. It is read only; what changes is a State.
@@ -108,6 +109,7 @@ func Calls(tools []Tool, heard string) (*Mask, error) {
 	n := node{kind: call}
 	var why error
 	for _, t := range tools {
+		b.tails = t.Tails
 		sub, err := b.value(t.Params, t.Values, true)
 		if err != nil {
 			why = err

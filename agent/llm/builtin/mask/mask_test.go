@@ -275,6 +275,20 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestTails: what runs to the end of the sentence is not cut short.
+func TestTails(t *testing.T) {
+	say := Tool{Name: "say", Params: read(t, `{"type":"object","properties":{"text":{"type":"string","maxLength":200}},"required":["text"]}`), Tails: []string{"text"}}
+	m, err := Calls([]Tool{say}, "say good morning anna")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"good morning anna": true, "anna": true, "good morning": false, "say": false} {
+		if got := accepts(m, `{"name":"say","arguments":{"text":"`+text+`"}}`); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestNamed(t *testing.T) {
 	m, err := Calls(tools(t), "stop")
 	if err != nil {
@@ -295,7 +309,7 @@ func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"type":"integer","minimum":3,"maximum":2}`:               "above",
 		`{"type":"array","items":{"type":"null"},"maxItems":5000}`: "at most 1000",
-		`nonsense`:                                                 "not JSON",
+		`nonsense`: "not JSON",
 		strings.Repeat(`{"type":"array","items":`, 12) + `{"type":"boolean"}` + strings.Repeat("}", 12): "deep",
 	} {
 		if _, err := Read(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -2,6 +2,7 @@ package train
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"edged/agent/llm/builtin"
@@ -19,7 +20,13 @@ type sample struct {
 }
 
 func newVoice(p *plan, seed, stream uint64) *voice {
-	return &voice{Rand: rand.New(rand.NewPCG(seed, stream)), plan: p, words: english()}
+	v := &voice{Rand: rand.New(rand.NewPCG(seed, stream)), plan: p, words: english()}
+	var own []string
+	for i := range p.tools {
+		own = append(own, p.tools[i].begins()...)
+	}
+	v.words.others = slices.DeleteFunc(v.words.others, func(w string) bool { return slices.Contains(own, w) })
+	return v
 }
 
 // sample makes one up. With held it uses the phrasings kept out of training,
@@ -61,7 +68,7 @@ func (v *voice) sample(held bool) sample {
 // speaks tells whether a phrase ends with free text of any length.
 func (t *tool) speaks(s said) bool {
 	for _, p := range t.schema.Props {
-		if p.MaxLength > 40 && s.args[p.Name] != "" {
+		if p.MaxLength > longName && s.args[p.Name] != "" {
 			return true
 		}
 	}
@@ -92,8 +99,10 @@ func (v *voice) nothing(held bool) sample {
 	switch k := v.IntN(10); {
 	case k < 2 && len(deny) > 0:
 		text = pick(v.Rand, deny)
-	case k < 5:
+	case k < 4:
 		text = v.replace(pick(v.Rand, chat), said{})
+	case k < 5 && !held:
+		text = v.other()
 	default:
 		text = v.wrapped(wrap, held)
 	}
@@ -101,6 +110,15 @@ func (v *voice) nothing(held bool) sample {
 		text = pick(v.Rand, v.words.fillers) + " " + text
 	}
 	return sample{user: v.write(text, false), answer: refusal}
+}
+
+// other asks for what no tool does.
+func (v *voice) other() string {
+	text := pick(v.Rand, v.words.others) + " " + pick(v.Rand, []string{"the {x}", "a {x}", "my {x}", "{x}", "the {x} for {who}", "a {x} to {who}", "{x} to {who}", "the {x} in the {x}", "it", "me a {x}", "the {x} with a {x}"})
+	if v.IntN(3) == 0 {
+		text = pick(v.Rand, v.words.polite) + " " + text
+	}
+	return v.replace(text, said{})
 }
 
 // wrapped makes a command and turns it into something that is none.

@@ -116,6 +116,12 @@ umbrella package parcel tray mug jar lid napkin laptop tablet headphones slipper
 const adjectives = `red green blue white yellow black small big large old new round square wooden metal plastic empty full heavy light soft hard clean dirty
 broken front back left right upper lower main second other first guest`
 
+// otherVerbs are what people want that is not in a robot's tools, unless it is.
+const otherVerbs = `write draw paint cook bake wash fold iron sew build fix repair buy sell order email phone teach explain describe define spell translate
+calculate count solve compare search google watch record film photograph dance jump climb swim fly sleep think guess imagine kiss hug marry hit kick throw
+catch hide burn cut slice peel boil fry mix pour drink eat taste smell feed water clean vacuum mop sweep dust polish lock open close book rent pay save delete
+print scan copy download install update heat cool freeze empty fill wrap pack unpack decorate charge wake train tickle pet walk ride invite greet thank scold`
+
 const people = `anna tom peter mary john lisa max paul emma sara lucas nina oscar clara felix julia david laura simon maria grandma grandpa mum dad mom alice bob
 charlie frank karen mike susan kevin sophie leo mia noah alexa siri sweetheart honey buster rex kids children everybody guys sir waiter doctor driver captain`
 
@@ -281,6 +287,22 @@ if i {do} will it break
 if {who} {did} i would know
 it would be nice to {do} some day
 {who} {do}
+what would {who} {do}
+what would you {do}
+what do i need to {do}
+am i allowed to {do}
+are we {doing}
+is it time to {do}
+where would you {do}
+which robot can {do}
+{who} always says {do}
+they say {do}
+{who} {did} and {who} laughed
+{who} {did} and fell
+i'll {do} and then i will sleep
+i'll {do}
+we'll {do}
+i'm {doing}
 {who} please {do}
 hey {who} {do}
 {who} could you {do}

@@ -20,6 +20,7 @@ type lexicon struct {
 	tails      []string
 	polite     []string
 	people     []string
+	others     []string // verbs
 	wrap, held []string // make something of a command that is none
 	chat       []string
 	chatHeld   []string
@@ -61,7 +62,7 @@ func english() lexicon {
 	}
 	l.plain = strings.Fields(plainWords)
 	l.nouns, l.adjectives, l.people = strings.Fields(nouns), strings.Fields(adjectives), strings.Fields(people)
-	l.lines = list(lines)
+	l.lines, l.others = list(lines), strings.Fields(otherVerbs)
 	l.fillers = []string{"please", "robot", "hey robot", "ok", "now", "um", "hey", "ok robot", "so", "alright", "uh", "well", "robot please", "hey", "yes", "and now", "then"}
 	l.tails = []string{"please", "now", "thanks", "robot", "ok", "right now", "for me", "thank you", "would you", "will you", "if you can", "quickly"}
 	l.polite = []string{"could you", "can you", "would you", "i want you to", "i need you to", "could you please", "you should", "will you", "go ahead and", "i would like you to", "you can", "please", "can you please", "would you please", "i'd like you to", "you need to", "your job is to", "time to"}

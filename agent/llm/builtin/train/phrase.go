@@ -110,7 +110,7 @@ func (v *voice) slot(t *tool, p *mask.Prop) (text, value string) {
 		}
 		return key, quote(key)
 	}
-	if p.MaxLength > 40 {
+	if p.MaxLength > longName {
 		s := builtin.Hear(v.sentence(t)).Text // said and heard alike
 		return s, quote(s)
 	}

@@ -26,6 +26,7 @@ type Tool struct {
 	Doc    string          `json:"doc"`
 	Params json.RawMessage `json:"params,omitempty"` // JSON schema of the arguments
 	Motion bool            `json:"motion,omitempty"` // it moves something: mistakes are counted apart
+	Sure   float64         `json:"sure,omitempty"`   // how likely a call must be to be made, if not as usual
 	Say    []Phrase        `json:"say"`
 	// Held phrases are kept out of training and show how the model does with
 	// words it has not seen. If there are none, every sixth of Say is held.
@@ -262,6 +263,53 @@ func (p *plan) constants() map[string]map[string][]string {
 	}
 	return out
 }
+
+// begins lists the words that a tool's phrases begin with.
+func (t *tool) begins() []string {
+	var out []string
+	var walk func(parts []part) (empty bool)
+	walk = func(parts []part) bool {
+		for _, p := range parts {
+			switch {
+			case p.words != "":
+				w, _, _ := strings.Cut(p.words, " ")
+				out = append(out, w)
+				return false
+			case p.slot != "":
+				return false
+			}
+			empty := false
+			for _, a := range p.any {
+				if walk(a) {
+					empty = true
+				}
+			}
+			if !empty {
+				return false
+			}
+		}
+		return true
+	}
+	for _, tm := range t.say {
+		walk(tm.parts)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// tails lists the free texts that always run to the end of what is said.
+func (t *tool) tails() []string {
+	var out []string
+	for _, p := range t.schema.Props {
+		if p.Kind == mask.String && p.MaxLength > longName && !slices.ContainsFunc(t.Say, func(ph Phrase) bool { return !strings.HasSuffix(ph.Text, "{"+p.Name+"}") }) {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// longName is what a name may have in characters; a longer text is a sentence.
+const longName = 40
 
 // number writes a number as JSON does.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -143,8 +143,12 @@ func (v *voice) vocabulary(size int) *engine.Tokenizer {
 func (p *plan) known() builtin.Known {
 	constants := p.constants()
 	k := builtin.Known{Robot: p.robot.Name}
-	for _, t := range p.tools {
-		k.Tools = append(k.Tools, builtin.KnownTool{Name: t.Name, Doc: t.Doc, Params: t.Params, Motion: t.Motion, Values: constants[t.Name]})
+	for i := range p.tools {
+		t := &p.tools[i]
+		k.Tools = append(k.Tools, builtin.KnownTool{
+			Name: t.Name, Doc: t.Doc, Params: t.Params, Motion: t.Motion, Sure: t.Sure,
+			Values: constants[t.Name], Begins: t.begins(), Tails: t.tails(),
+		})
 	}
 	return k
 }
