@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,6 +151,9 @@ func (j *journal) step(f *frame, c agent.Agent, t agent.Task) (agent.Result, err
 	r, err := f.do(c, t)
 	if unsettled(err) || j.stopped() && !r.OK() {
 		return r, err // it did not end by itself: it is no outcome
+	}
+	if f.passing && !r.OK() {
+		return r, cmp.Or(j.drop(f, path), err)
 	}
 	rec.fill(r, err)
 	if bad := j.write(f, rec); bad != nil {
@@ -350,7 +354,11 @@ func (f *frame) count(at, iter int) error {
 	if err != nil {
 		return err
 	}
-	top := (&frame{up: f, at: int32(at), iter: int32(iter)}).path()
+	return j.drop(f, (&frame{up: f, at: int32(at), iter: int32(iter)}).path())
+}
+
+// drop forgets what was recorded of a place and of the tree under it.
+func (j *journal) drop(ctx context.Context, top string) error {
 	j.mu.Lock()
 	var gone []string
 	for p := range j.steps {
@@ -361,7 +369,7 @@ func (f *frame) count(at, iter int) error {
 	}
 	j.mu.Unlock()
 	for _, p := range gone {
-		if err := j.runs.store.Delete(context.WithoutCancel(f), j.id+"/"+p); err != nil {
+		if err := j.runs.store.Delete(context.WithoutCancel(ctx), j.id+"/"+p); err != nil {
 			return fmt.Errorf("%w: %s: %w", errJournal, p, noStatus{err})
 		}
 	}

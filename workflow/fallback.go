@@ -87,7 +87,6 @@ func (b *Fallback) react(ctx context.Context, f *frame, t agent.Task) (agent.Res
 	p := &preempt{f: f, at: -1, watches: make([]*watch, len(b.children))}
 	defer func() { p.closeFrom(0) }()
 	ran := make([]*agent.Result, len(b.children))
-	times := make([]int, len(b.children))
 	var used agent.Usage
 	collect := func() (list []agent.Result) {
 		for _, r := range ran {
@@ -101,9 +100,8 @@ func (b *Fallback) react(ctx context.Context, f *frame, t agent.Task) (agent.Res
 		c := b.children[i]
 		work, cancel := context.WithCancelCause(ctx)
 		p.arm(cancel)
-		r, err := f.step(work, i, times[i], c, t)
+		r, err := f.turn(work, i, c, t)
 		j := p.disarm()
-		times[i]++
 		add(&used, r)
 		ran[i] = &r
 		cancel(nil)

@@ -61,6 +61,7 @@ type frame struct {
 	at      int32 // which child of up; -1 for a workflow that a leaf runs
 	iter    int32 // which of several runs of that child, from 0
 	claimed atomic.Bool
+	passing bool // of a child of a reactive node: only its being done is an outcome
 }
 
 type frameKey struct{}
@@ -123,6 +124,18 @@ func meant(a agent.Agent, n inner) bool {
 		a = w.Unwrap()
 	}
 	return false
+}
+
+// mute keeps a child from saying what is not the node's own answer.
+func mute(ctx context.Context) context.Context { return agent.WithSay(ctx, nil) }
+
+// turn runs a child that may have its turn again when the world changes.
+func (f *frame) turn(ctx context.Context, at int, c agent.Agent, t agent.Task) (agent.Result, error) {
+	if f.run.journal == nil {
+		return f.step(ctx, at, 0, c, t)
+	}
+	cf := &frame{Context: ctx, up: f, run: f.run, agent: c, at: int32(at), passing: true}
+	return f.run.journal.step(cf, c, t)
 }
 
 // step runs a child. ctx is f or made of it.

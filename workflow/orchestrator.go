@@ -178,7 +178,7 @@ func (b *Orchestrator) worker(i int, s Subtask) *Step {
 
 // work has all subtasks done; the error is one that nothing may go on after.
 func (b *Orchestrator) work(ctx context.Context, f *frame, t agent.Task, plan []Subtask) ([]agent.Result, error) {
-	work, cancel := context.WithCancel(ctx)
+	work, cancel := context.WithCancel(mute(ctx))
 	defer cancel()
 	most := b.opt.MaxConcurrency
 	if most <= 0 {

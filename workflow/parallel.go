@@ -134,7 +134,7 @@ func (p *Parallel) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 // runAll gives the children's results, and the error that nothing may go on
 // after: of a step in doubt, or a record that could not be written.
 func (p *Parallel) runAll(ctx context.Context, f *frame, t agent.Task) (results []agent.Result, stop error) {
-	work, cancel := context.WithCancel(ctx)
+	work, cancel := context.WithCancel(mute(ctx))
 	defer cancel()
 	if p.opt.Timeout > 0 {
 		work, cancel = context.WithTimeout(work, p.opt.Timeout)

@@ -59,10 +59,14 @@ func (s *Sequence) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 	list := make([]agent.Result, 0, len(s.children))
 	var used agent.Usage
 	for i, c := range s.children {
-		r, err := f.step(ctx, i, 0, c, t)
+		last := i == len(s.children)-1
+		of := ctx
+		if !last {
+			of = mute(ctx)
+		}
+		r, err := f.step(of, i, 0, c, t)
 		add(&used, r)
 		list = append(list, r)
-		last := i == len(s.children)-1
 		if rx != nil && err == nil && !last {
 			rx.hold(c)
 		}

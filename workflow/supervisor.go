@@ -86,7 +86,7 @@ func (b *Supervisor) body(ctx context.Context, f *frame, t agent.Task) (agent.Re
 		if i < 0 {
 			return out, fmt.Errorf("%w: there is no worker %q", agent.ErrFailed, o.Worker)
 		}
-		r, err := f.step(ctx, i, n, b.children[i], agent.Task{Input: o.Task, Origin: "agent:" + b.name, Conversation: t.Conversation})
+		r, err := f.step(mute(ctx), i, n, b.children[i], agent.Task{Input: o.Task, Origin: "agent:" + b.name, Conversation: t.Conversation})
 		add(&out.Usage, r)
 		out.Children = append(out.Children, r)
 		if final(ctx, r, err) {
