@@ -215,6 +215,29 @@ func TestReactiveCondition(t *testing.T) {
 	})
 }
 
+// A durable reactive fallback that dies while a lower child runs begins again
+// with what the world is then, and does not know of old turns.
+func TestReactiveAndDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d, st := newWorld(), &diary{}, newDisk()
+		tree := workflow.NewFallback("life", workflow.FallbackOptions{Reactive: true, Options: workflow.Options{Checkpoint: true}},
+			workflow.NewStep(d.long("charge", time.Second), workflow.Options{Guard: w.guard("low")}),
+			workflow.NewSequence("patrol", workflow.SequenceOptions{}, d.long("a", time.Second), d.long("b", 10*time.Second)))
+		rt, runs := runtimeOn(t.Context(), st)
+		rt = workflow.WithRuntime(rt, workflow.Runtime{Runs: runs, Watcher: w})
+		ctx, cancel := context.WithTimeout(rt, 5*time.Second)
+		defer cancel()
+		time.AfterFunc(2*time.Second, func() { w.set("low", true) })
+		time.AfterFunc(2*time.Second+time.Millisecond, func() { w.set("low", false) })
+		r, _ := agent.Run(ctx, tree, agent.Task{})
+		check(t, d, "a starts, a done, b starts, b stops, charge starts, charge stops, a starts, a done, b starts, b stops")
+		d.lines = nil
+		r, _ = runs.Resume(rt, r.RunID, tree)
+		check(t, outcomeOf(r), "done b")
+		check(t, d, "b starts, b done")
+	})
+}
+
 // A guard that is not true is a reason to try the next one, a stop is not.
 func TestFallbackTellsGuardFromStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

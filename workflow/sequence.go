@@ -24,14 +24,19 @@ type SequenceOptions struct {
 // is not done and has its outcome, else the last one's.
 type Sequence struct {
 	node
-	opt SequenceOptions
+	opt     SequenceOptions
+	passing passing
 }
 
 var _ agent.Agent = (*Sequence)(nil)
 
 // NewSequence makes a sequence of the children.
 func NewSequence(name string, o SequenceOptions, children ...agent.Agent) *Sequence {
-	return &Sequence{node{name: name, kind: "sequence", opt: o.Options, children: children, detail: reactive(o.Reactive)}, o}
+	s := &Sequence{node: node{name: name, kind: "sequence", opt: o.Options, children: children, detail: reactive(o.Reactive)}, opt: o}
+	if o.Reactive {
+		s.passing = halts
+	}
+	return s
 }
 
 func reactive(yes bool) string {
@@ -64,7 +69,7 @@ func (s *Sequence) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 		if !last {
 			of = mute(ctx)
 		}
-		r, err := f.step(of, i, 0, c, t)
+		r, err := f.turn(of, i, s.passing, c, t)
 		add(&used, r)
 		list = append(list, r)
 		if rx != nil && err == nil && !last {

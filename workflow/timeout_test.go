@@ -85,26 +85,23 @@ func TestTimeout(t *testing.T) {
 // A stop ends whatever runs within 50 ms, also what does not listen, where a
 // node is there that can leave it behind.
 func TestStopWithin50ms(t *testing.T) {
-	release := make(chan struct{})
-	for kind, tree := range map[string]agent.Agent{
-		"timeout":  workflow.NewTimeout("t", workflow.TimeoutOptions{}, time.Hour, deaf(release)),
-		"parallel": workflow.NewParallel("p", workflow.ParallelOptions{}, child("a", time.Hour, nil), deaf(release)),
+	for _, around := range []func(c agent.Agent) agent.Agent{
+		func(c agent.Agent) agent.Agent {
+			return workflow.NewTimeout("t", workflow.TimeoutOptions{}, time.Hour, c)
+		},
+		func(c agent.Agent) agent.Agent {
+			return workflow.NewParallel("p", workflow.ParallelOptions{}, child("a", time.Hour, nil), c)
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			release = make(chan struct{})
-			switch kind {
-			case "timeout":
-				tree = workflow.NewTimeout("t", workflow.TimeoutOptions{}, time.Hour, deaf(release))
-			default:
-				tree = workflow.NewParallel("p", workflow.ParallelOptions{}, child("a", time.Hour, nil), deaf(release))
-			}
 			ctx, cancel := context.WithCancel(t.Context())
+			forever, release := context.WithCancel(context.Background())
+			defer release()
 			time.AfterFunc(time.Second, cancel)
-			r, _ := agent.Run(ctx, workflow.NewSequence("s", workflow.SequenceOptions{}, tree), agent.Task{})
+			r, _ := agent.Run(ctx, workflow.NewSequence("s", workflow.SequenceOptions{}, around(deaf(forever.Done()))), agent.Task{})
 			if r.Status != agent.Cancelled || r.Elapsed > 1050*time.Millisecond {
-				t.Errorf("%s: got %v after %v", kind, r.Status, r.Elapsed)
+				t.Errorf("got %v after %v", r.Status, r.Elapsed)
 			}
-			close(release)
 		})
 	}
 	// Everything else runs its children on its own goroutine, and ends with
