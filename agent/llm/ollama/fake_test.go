@@ -378,7 +378,7 @@ func FuzzStream(f *testing.F) {
 			t.Errorf("got %q under a schema", a.Text)
 		}
 		for _, c := range a.Calls {
-			if !json.Valid(c.Args) {
+			if !json.Valid(c.Args) || c.Args[0] != '{' || c.ID == "" {
 				t.Errorf("got arguments %q", c.Args)
 			}
 		}
