@@ -157,9 +157,15 @@ func (r *robot) treeProbe(context.Context) error {
 	return nil
 }
 
-// onGiveUp is called when the root of the tree can't go on: the robot is made
-// safe first, then the process ends, so that the service manager starts it anew.
+// onGiveUp is called when the root of a tree can't go on: the robot is made
+// safe first, then the process ends, so that the service manager starts it
+// anew; or it goes on without what was in the tree, stopped.
 func (r *robot) onGiveUp(e *background.GaveUpError) {
+	if r.cfg.OnGiveUp == "degrade" {
+		err := r.rig.Stop(context.Background(), "supervisor", e.Name+" gave up")
+		r.log.Error("the robot goes on without what gave up", "tree", e.Name, "why", e, "err", err)
+		return
+	}
 	_ = r.rig.Safe(context.Background(), "supervisor gave up") // the reason that counts is e
 	select {
 	case r.gaveUp <- fmt.Errorf("the robot gave up: %w", e):

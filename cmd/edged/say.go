@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"edged/background"
 	"edged/cmd/edged/internal/control"
 	"edged/starlark/value"
 )
@@ -31,7 +32,10 @@ func (c *cli) print(v any, plain func(w io.Writer)) error {
 func text(err error) string {
 	var long interface{ Text() string }
 	var asked *control.Error
+	var gaveUp *background.GaveUpError
 	switch {
+	case errors.As(err, &gaveUp) && errors.As(err, &long):
+		return "edged: " + err.Error() + "\n" + long.Text()
 	case errors.As(err, &long):
 		return long.Text()
 	case errors.As(err, &asked) && asked.Text != "":

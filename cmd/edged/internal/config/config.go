@@ -26,6 +26,8 @@ type Config struct {
 	Data string `toml:"data" doc:"folder of the blackboard, the trace and the socket; .edged inside the robot's folder if empty"`
 	Log  string `toml:"log" doc:"what is logged to standard error: debug, info, warn, error or off"`
 
+	OnGiveUp string `toml:"on_give_up" doc:"when a supervision tree has given up and the robot is at rest: exit, or degrade to go on without what was in it, stopped"`
+
 	Script  Script            `toml:"script"`
 	Allow   Allow             `toml:"allow"`
 	Env     map[string]string `toml:"env" doc:"values that scripts read with env(NAME)"`
@@ -178,7 +180,7 @@ type Memory struct {
 // Default is what holds where nobody says otherwise.
 func Default() Config {
 	return Config{
-		Log: "warn",
+		Log: "warn", OnGiveUp: "exit",
 		Script: Script{
 			Time: Duration(2e9), Steps: 10_000_000, Depth: 1000,
 			Memory: 64 << 20, Grace: Duration(2e9),

@@ -145,6 +145,7 @@ func (c *Config) check() error {
 		words  []string
 	}{
 		{"log", c.Log, []string{"debug", "info", "warn", "error", "off"}},
+		{"on_give_up", c.OnGiveUp, []string{"exit", "degrade"}},
 		{"mqtt.outbox.overflow", c.MQTT.Outbox.Overflow, []string{"drop_oldest", "drop_new"}},
 	} {
 		if contains(w.words, w.v) {
