@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"edged/agent/llm"
 	"edged/agent/llm/builtin/mask"
 )
 
@@ -34,6 +35,12 @@ type Tool struct {
 	// Spoken gives words for a parameter's values: {"place": {"living": ["living room", "lounge"]}}.
 	// The parameters of free text learn their usual values from it.
 	Spoken map[string]map[string][]string `json:"spoken,omitempty"`
+}
+
+// FromTool takes over what a script's tool says of itself; its phrases, and
+// what its values are called, are to be added.
+func FromTool(t llm.Tool) Tool {
+	return Tool{Name: t.Name, Doc: t.Doc, Params: t.Params, Motion: t.Effect == llm.Write}
 }
 
 // Phrase is one way to ask for a tool, and the arguments that it implies

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"edged/agent/llm"
 	"edged/agent/llm/builtin"
 	"edged/agent/llm/builtin/engine"
 )
@@ -231,7 +232,20 @@ func TestPhrases(t *testing.T) {
 	}
 }
 
-// Without phrases of its own kind, every sixth is held out.
+func TestFromTool(t *testing.T) {
+	one := FromTool(llm.Tool{Name: "wave", Doc: "Waves.", Effect: llm.Write})
+	one.Say = []Phrase{{Text: "wave (hello|goodbye)"}}
+	p, err := read(Robot{Tools: []Tool{one}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := p.known().Tools[0]
+	if k.Name != "wave" || !k.Motion || !slices.Equal(k.Begins, []string{"wave"}) {
+		t.Errorf("got %+v", k)
+	}
+}
+
+// TestHeldByItself: if no phrases are held out, every sixth is.
 func TestHeldByItself(t *testing.T) {
 	var say []Phrase
 	for i := range 12 {
