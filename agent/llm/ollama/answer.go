@@ -75,6 +75,9 @@ func (a *answer) add(m api.Message) error {
 		if err != nil {
 			return fmt.Errorf("ollama: %w: arguments of call %s: %w", llm.ErrServer, c.Function.Name, err)
 		}
+		if string(args) == "null" {
+			args = json.RawMessage("{}")
+		}
 		a.call(c.ID, c.Function.Name, args)
 	}
 	if a.text.Len()+a.thinking.Len() > maxText || len(a.calls) > 100 {
