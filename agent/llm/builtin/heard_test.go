@@ -146,12 +146,12 @@ func TestSentences(t *testing.T) {
 		"error: blocked":              "That did not work: blocked.",
 		`"error: the door is closed"`: "That did not work: the door is closed.",
 	} {
-		if got := r.sentence(result); got != want {
+		if got := r.Sentence(result); got != want {
 			t.Errorf("%s: got %q, want %q", result, got, want)
 		}
 	}
 	de := Replies{Done: "Fertig.", Failed: "Das ging nicht: %s.", Value: "Es sind %s."}
-	if got := de.sentence("error: blockiert"); got != "Das ging nicht: blockiert." {
+	if got := de.Sentence("error: blockiert"); got != "Das ging nicht: blockiert." {
 		t.Errorf("got %q", got)
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Replies are the sentences that close a turn. They are made by rule: a model
-// of this size would add nothing but mistakes.
+// Replies are the sentences that close a turn; an empty one is the English one.
+// They are made by rule: a model of this size would add nothing but mistakes.
 type Replies struct {
-	Done   string `json:"done"`   // "Done."
-	Failed string `json:"failed"` // "That did not work: %s."
-	Value  string `json:"value"`  // "It reads %s."
+	Done   string `json:"done,omitempty"`   // "Done."
+	Failed string `json:"failed,omitempty"` // "That did not work: %s."
+	Value  string `json:"value,omitempty"`  // "It reads %s."
 }
 
-// sentence makes a sentence of a tool's result, JSON or plain text.
-func (r Replies) sentence(result string) string {
+// Sentence makes a sentence of a tool's result, JSON or plain text.
+func (r Replies) Sentence(result string) string {
 	or := func(s, d string) string {
 		if s == "" {
 			return d

@@ -172,14 +172,13 @@ const refusal = "I have no tool for that."
 func (v *voice) result() (result, reply string) {
 	switch v.IntN(5) {
 	case 0:
-		why := pick(v.Rand, []string{"blocked", "no path", "low battery", "timeout", "not found", "too far", "busy", v.invent()})
-		return "error: " + why, "That did not work: " + why + "."
+		result = "error: " + pick(v.Rand, []string{"blocked", "no path", "low battery", "timeout", "not found", "too far", "busy", v.invent()})
 	case 1, 2:
-		n := number(float64(v.IntN(2000)) / 10)
-		n += pick(v.Rand, []string{" %", " cm", " C", " lux", " V", ""})
-		return n, "It reads " + n + "."
+		result = number(float64(v.IntN(2000))/10) + pick(v.Rand, []string{" %", " cm", " C", " lux", " V", ""})
+	default:
+		result = "ok"
 	}
-	return "ok", "Done."
+	return result, v.plan.robot.Replies.Sentence(result)
 }
 
 // tokens is <|user|>text<|assistant|>answer<|end|>.

@@ -8,15 +8,17 @@ import (
 	"strings"
 
 	"edged/agent/llm"
+	"edged/agent/llm/builtin"
 	"edged/agent/llm/builtin/mask"
 )
 
 // Robot is what a model is trained for: a robot's tools and how people ask for
 // them. It is plain data, so it can be kept in a file.
 type Robot struct {
-	Name    string   `json:"name"`
-	Tools   []Tool   `json:"tools"`
-	Decline []string `json:"decline,omitempty"` // sentences it must not act on
+	Name    string          `json:"name"`
+	Tools   []Tool          `json:"tools"`
+	Decline []string        `json:"decline,omitempty"` // sentences it must not act on
+	Replies builtin.Replies `json:"replies,omitzero"`  // what it says of results
 }
 
 // Tool is one tool. Phrases may hold (one|of these), [optional] words and

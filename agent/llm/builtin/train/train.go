@@ -142,7 +142,7 @@ func (v *voice) vocabulary(size int) *engine.Tokenizer {
 // known is what the engine is told of the tools the model was trained for.
 func (p *plan) known() builtin.Known {
 	constants := p.constants()
-	k := builtin.Known{Robot: p.robot.Name}
+	k := builtin.Known{Robot: p.robot.Name, Replies: p.robot.Replies}
 	for i := range p.tools {
 		t := &p.tools[i]
 		k.Tools = append(k.Tools, builtin.KnownTool{
