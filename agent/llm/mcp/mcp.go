@@ -1,0 +1,278 @@
+// Package mcp lets a robot use the tools of other programs, and other programs
+// the tools of a robot, by the Model Context Protocol.
+//
+// Its one rule: what comes from outside is believed in nothing. The tools of a
+// server count as Write tools, whatever it says of them, unless the author
+// names them harmless; their schemas are bounded before a model sees them, and
+// their results are others' words.
+//
+//	kitchen := mcp.New("http://192.168.1.7:8931/mcp", mcp.Options{Read: []string{"get_temperature"}})
+//	defer kitchen.Close()
+//	tools, err := kitchen.Tools(ctx) // connects when first needed, again when it broke
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"edged/agent/llm"
+	"edged/agent/llm/schema"
+)
+
+// ErrServer is wrapped by every failure of a server: it can't be reached, it
+// broke off, or it said no.
+var ErrServer = errors.New("mcp server")
+
+// Options of a client; the zero value works.
+type Options struct {
+	Prefix  string        // in front of the tools' names, where two servers have the same
+	Read    []string      // tools that change nothing; all others go through the gate
+	Only    []string      // tools to take; empty = all
+	Timeout time.Duration // of connecting and of one call; 10 s
+	Env     []string      // more of the environment for a stdio server, "KEY=value"
+	Header  http.Header   // of every request to an http server: a token, say
+	Version string        // of this program, told to the server
+}
+
+// A Client is one server whose tools are used. It connects when first needed
+// and again after the connection broke; all methods may be called concurrently.
+type Client struct {
+	where string
+	o     Options
+
+	mu      sync.Mutex // guards the rest; held while connecting, so that one does
+	session *mcp.ClientSession
+	tools   []llm.Tool
+	stale   bool // the server said that its tools changed
+	closed  bool
+}
+
+// New names a server: "stdio:PROGRAM ARGS…" is started and talked to over its
+// standard input and output, "http://…" and "https://…" are talked to by the
+// streamable HTTP transport. Nothing is connected yet.
+func New(where string, o Options) (*Client, error) {
+	command, stdio := strings.CutPrefix(where, "stdio:")
+	switch {
+	case stdio && strings.TrimSpace(command) == "":
+		return nil, fmt.Errorf("mcp: %q names no program: say \"stdio:PROGRAM ARGS\"", where)
+	case !stdio && !strings.HasPrefix(where, "http://") && !strings.HasPrefix(where, "https://"):
+		return nil, fmt.Errorf("mcp: %q is no server: say \"stdio:PROGRAM ARGS\" or \"http://HOST:PORT/PATH\"", where)
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	return &Client{where: where, o: o}, nil
+}
+
+// Where is the server as it was named.
+func (c *Client) Where() string { return c.where }
+
+// Tools lists the server's tools as an agent's. They stay usable after the
+// connection broke: a call connects again.
+func (c *Client) Tools(ctx context.Context) ([]llm.Tool, error) {
+	s, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tools != nil && !c.stale {
+		return slices.Clone(c.tools), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	c.stale = false
+	tools := []llm.Tool{}
+	for t, err := range s.Tools(ctx, nil) {
+		if err != nil {
+			c.stale = true
+			return nil, c.failed("list its tools", err)
+		}
+		if len(c.o.Only) > 0 && !slices.Contains(c.o.Only, t.Name) {
+			continue
+		}
+		tool, err := c.tool(t)
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, tool)
+	}
+	c.tools = tools
+	return slices.Clone(tools), nil
+}
+
+// tool makes an agent's tool of a server's.
+func (c *Client) tool(t *mcp.Tool) (llm.Tool, error) {
+	params, err := bounded(t.InputSchema)
+	if err != nil {
+		return llm.Tool{}, fmt.Errorf("mcp: %s: tool %s: %w: %w", c.where, t.Name, llm.ErrBadSchema, err)
+	}
+	out := llm.Tool{
+		Name: c.o.Prefix + t.Name, Doc: t.Description, Params: params,
+		Effect: llm.Write, Foreign: true, Timeout: c.o.Timeout,
+		Do: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) { return c.call(ctx, t.Name, args) },
+	}
+	if out.Doc == "" {
+		out.Doc = t.Title
+	}
+	if slices.Contains(c.o.Read, t.Name) {
+		out.Effect = llm.Read
+	}
+	return out, nil
+}
+
+// bounded is a server's schema as a small model can be held to it.
+func bounded(foreign any) (json.RawMessage, error) {
+	text, err := json.Marshal(foreign)
+	if err != nil {
+		return nil, err
+	}
+	s, err := schema.ParseLoose(text)
+	if err != nil {
+		return nil, err
+	}
+	return schema.Encode(s.Bound())
+}
+
+// call runs a tool on the server. What the server calls an error is one, with
+// its words.
+func (c *Client) call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, error) {
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	s, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
+	if errors.Is(err, mcp.ErrConnectionClosed) && ctx.Err() == nil {
+		// It is gone, perhaps after it had acted: a second call could act twice.
+		c.drop(s)
+	}
+	if err != nil {
+		return nil, c.failed("call "+name, err)
+	}
+	words := text(res.Content)
+	if res.IsError {
+		return nil, fmt.Errorf("%s: %s", name, words)
+	}
+	if res.StructuredContent != nil {
+		return json.Marshal(res.StructuredContent)
+	}
+	return json.Marshal(words)
+}
+
+// text puts the words of a result together and names what is no text.
+func text(content []mcp.Content) string {
+	var parts []string
+	for _, c := range content {
+		switch c := c.(type) {
+		case *mcp.TextContent:
+			parts = append(parts, c.Text)
+		case *mcp.ImageContent:
+			parts = append(parts, "(an image, "+c.MIMEType+")")
+		case *mcp.AudioContent:
+			parts = append(parts, "(a sound, "+c.MIMEType+")")
+		case *mcp.ResourceLink:
+			parts = append(parts, "(see "+c.URI+")")
+		case *mcp.EmbeddedResource:
+			if c.Resource != nil && c.Resource.Text != "" {
+				parts = append(parts, c.Resource.Text)
+			}
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// connect gives the session, and makes one if there is none that lives.
+func (c *Client) connect(ctx context.Context) (*mcp.ClientSession, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fmt.Errorf("mcp: %s: %w: closed", c.where, ErrServer)
+	}
+	if c.session != nil {
+		return c.session, nil
+	}
+	limit, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	client := mcp.NewClient(&mcp.Implementation{Name: "edged", Version: c.o.Version}, &mcp.ClientOptions{
+		Capabilities:           &mcp.ClientCapabilities{},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { c.changed() },
+	})
+	s, err := client.Connect(limit, c.transport(), nil)
+	if err != nil {
+		return nil, c.failed("connect", err)
+	}
+	c.session = s
+	return s, nil
+}
+
+func (c *Client) changed() {
+	c.mu.Lock()
+	c.stale = true
+	c.mu.Unlock()
+}
+
+func (c *Client) transport() mcp.Transport {
+	command, stdio := strings.CutPrefix(c.where, "stdio:")
+	if stdio {
+		words := strings.Fields(command)
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Env = append(cmd.Environ(), c.o.Env...)
+		return &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}
+	}
+	return &mcp.StreamableClientTransport{
+		Endpoint: c.where, MaxRetries: -1, MaxEventSize: 4 << 20,
+		HTTPClient: &http.Client{Transport: headers{c.o.Header}},
+	}
+}
+
+// headers adds the author's headers to every request.
+type headers struct{ more http.Header }
+
+func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	if len(h.more) > 0 {
+		r = r.Clone(r.Context())
+		for k, v := range h.more {
+			r.Header[k] = v
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// drop forgets a session that broke.
+func (c *Client) drop(s *mcp.ClientSession) {
+	c.mu.Lock()
+	if c.session == s {
+		c.session, c.stale = nil, true
+	}
+	c.mu.Unlock()
+	_ = s.Close()
+}
+
+func (c *Client) failed(doing string, err error) error {
+	return fmt.Errorf("mcp: %s: %s: %w: %w", c.where, doing, ErrServer, err)
+}
+
+// Close ends the connection and the program of a stdio server.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	s := c.session
+	c.session, c.closed = nil, true
+	c.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	return s.Close()
+}

@@ -1,0 +1,226 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"edged/agent/llm"
+	"edged/agent/llm/mcp"
+)
+
+// The test program is also the stdio server.
+func TestMain(m *testing.M) {
+	if os.Getenv("MCP_SERVER") == "1" {
+		if err := robot(nil).Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// robot offers a lamp, a thermometer and a board; told hears what acted.
+func robot(told *[]string) mcp.Offer {
+	lamp := llm.Tool{
+		Name: "set_light", Doc: "Switch a lamp.", Effect: llm.Write,
+		Params: json.RawMessage(`{"type":"object","properties":{"room":{"type":"string","enum":["kitchen","hall"]},"on":{"type":"boolean"},"level":{"type":"integer","minimum":0,"maximum":100,"default":50}},"required":["room","on"],"additionalProperties":false}`),
+		Do: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
+			if told != nil {
+				*told = append(*told, string(args))
+			}
+			return json.RawMessage(`"ok"`), nil
+		},
+	}
+	temp := llm.Tool{Name: "temperature", Doc: "Read the thermometer.", Do: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`{"c":21.5}`), nil
+	}}
+	broken := llm.Tool{Name: "broken", Doc: "Fails.", Do: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		return nil, errors.New("the sensor is unplugged")
+	}}
+	board := map[string]any{"door": "open", "room/temp": 21.5}
+	return mcp.Offer{
+		Name: "bot", Version: "1", Doc: "a robot in a kitchen",
+		Tools: func() []llm.Tool { return []llm.Tool{lamp, temp, broken} },
+		Gate: func(_ context.Context, _ llm.Tool, c llm.Call) error {
+			if strings.Contains(string(c.Args), "hall") {
+				return errors.New("the hall is off limits")
+			}
+			return nil
+		},
+		Keys: func() iter.Seq[string] { return slices.Values([]string{"door"}) },
+		Get:  func(k string) (any, bool) { v, ok := board[k]; return v, ok },
+	}
+}
+
+func connect(t *testing.T, where string, o mcp.Options) *mcp.Client {
+	t.Helper()
+	c, err := mcp.New(where, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func tool(t *testing.T, c *mcp.Client, name string) llm.Tool {
+	t.Helper()
+	tools, err := c.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(tools, func(x llm.Tool) bool { return x.Name == name })
+	if i < 0 {
+		t.Fatalf("no tool %s among %d", name, len(tools))
+	}
+	return tools[i]
+}
+
+func TestToolsOfAServer(t *testing.T) {
+	var told []string
+	offer := robot(&told)
+	web := httptest.NewServer(offer.Handler())
+	t.Cleanup(web.Close)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, where string
+		o           mcp.Options
+	}{
+		{"http", web.URL, mcp.Options{Read: []string{"temperature"}}},
+		{"stdio", "stdio:" + exe, mcp.Options{Read: []string{"temperature"}, Env: []string{"MCP_SERVER=1"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := connect(t, c.where, c.o)
+			lamp, temp := tool(t, k, "set_light"), tool(t, k, "temperature")
+			if lamp.Effect != llm.Write || temp.Effect != llm.Read || !lamp.Foreign {
+				t.Errorf("effects %q %q, foreign %v; want write, read, true", lamp.Effect, temp.Effect, lamp.Foreign)
+			}
+			if lamp.Doc != "Switch a lamp." || !strings.Contains(string(lamp.Params), `"kitchen"`) {
+				t.Errorf("got %q %s", lamp.Doc, lamp.Params)
+			}
+			for _, x := range []struct{ tool, args, want, err string }{
+				{"set_light", `{"room":"kitchen","on":true}`, `"ok"`, ""},
+				{"set_light", `{"room":"attic","on":true}`, "", "room"},
+				{"set_light", `{"room":"hall","on":true}`, "", "off limits"},
+				{"temperature", `{}`, `{"c":21.5}`, ""},
+				{"broken", ``, "", "unplugged"},
+			} {
+				out, err := tool(t, k, x.tool).Do(t.Context(), json.RawMessage(x.args))
+				switch {
+				case x.err == "" && (err != nil || string(out) != x.want):
+					t.Errorf("%s%s: got %s, %v; want %s", x.tool, x.args, out, err, x.want)
+				case x.err != "" && (err == nil || !strings.Contains(err.Error(), x.err)):
+					t.Errorf("%s%s: got %s, %v; want an error about %q", x.tool, x.args, out, err, x.err)
+				}
+			}
+		})
+	}
+	if want := []string{`{"level":50,"on":true,"room":"kitchen"}`}; !slices.Equal(told, want) {
+		t.Errorf("the lamp was told %v, want %v", told, want)
+	}
+}
+
+func TestWithoutAGateOthersOnlyLook(t *testing.T) {
+	var told []string
+	offer := robot(&told)
+	offer.Gate = nil
+	web := httptest.NewServer(offer.Handler())
+	t.Cleanup(web.Close)
+	_, err := tool(t, connect(t, web.URL, mcp.Options{}), "set_light").Do(t.Context(), json.RawMessage(`{"room":"kitchen","on":true}`))
+	if err == nil || len(told) > 0 {
+		t.Errorf("got %v, told %v; want a refusal and nothing told", err, told)
+	}
+}
+
+// TestBoardIsRead uses the SDK's own client.
+func TestBoardIsRead(t *testing.T) {
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- robot(nil).Serve(ctx, inR, outW) }()
+	s, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(ctx, &sdk.IOTransport{Reader: outR, Writer: inW}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ uri, want string }{{"board://door", `"open"`}, {"board://room/temp", `21.5`}, {"board://gone", ""}} {
+		r, err := s.ReadResource(ctx, &sdk.ReadResourceParams{URI: c.uri})
+		switch {
+		case c.want == "" && err == nil:
+			t.Errorf("%s was there", c.uri)
+		case c.want != "" && (err != nil || r.Contents[0].Text != c.want):
+			t.Errorf("%s: got %v, %v; want %s", c.uri, r, err, c.want)
+		}
+	}
+	list, err := s.ListResources(ctx, nil)
+	if err != nil || len(list.Resources) != 1 || list.Resources[0].URI != "board://door" {
+		t.Errorf("got %v, %v; want board://door", list, err)
+	}
+	_ = s.Close()
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServerThatIsDown(t *testing.T) {
+	web := httptest.NewServer(nil)
+	where := web.URL
+	web.Close()
+	for _, where := range []string{where, "stdio:/no/such/program", "stdio:/bin/false"} {
+		k := connect(t, where, mcp.Options{Timeout: 5 * time.Second})
+		if _, err := k.Tools(t.Context()); !errors.Is(err, mcp.ErrServer) {
+			t.Errorf("%s: got %v, want ErrServer", where, err)
+		}
+	}
+}
+
+// TestServerComesBack: a call after the connection broke connects again.
+func TestServerComesBack(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := connect(t, "stdio:"+exe, mcp.Options{Env: []string{"MCP_SERVER=1"}})
+	temp := tool(t, k, "temperature")
+	if err := mcp.Break(k); err != nil {
+		t.Logf("the server ended: %v", err)
+	}
+	_, first := temp.Do(t.Context(), nil)
+	out, err := temp.Do(t.Context(), nil)
+	if err != nil || string(out) != `{"c":21.5}` {
+		t.Errorf("got %s, %v after %v; want the temperature", out, err, first)
+	}
+}
+
+func TestBadNames(t *testing.T) {
+	for _, where := range []string{"", "stdio:", "stdio: ", "ftp://x", "localhost:80"} {
+		if _, err := mcp.New(where, mcp.Options{}); err == nil || !strings.Contains(err.Error(), "say") {
+			t.Errorf("%q: got %v, want what to say instead", where, err)
+		}
+	}
+}
+
+func TestClosedClient(t *testing.T) {
+	k := connect(t, "stdio:/bin/true", mcp.Options{})
+	_ = k.Close()
+	if _, err := k.Tools(t.Context()); !errors.Is(err, mcp.ErrServer) {
+		t.Errorf("got %v, want ErrServer", err)
+	}
+}
