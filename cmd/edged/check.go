@@ -82,8 +82,9 @@ func checkFolder(ctx context.Context, dir string) checked {
 		return f
 	}
 	defer func() { _ = b.Stop(ctx) }() // nothing of it runs
-	f.warn(b.Check())
+	own := b.Check()
 	tests, err := lib.Tests(m.root.FS())
+	var others []lib.Problem
 	for _, t := range tests {
 		if cfg.Script.Isolated {
 			break // tests run inside this process
@@ -91,9 +92,13 @@ func checkFolder(ctx context.Context, dir string) checked {
 		o := testOptions(cfg, m.root.FS())
 		o.File, o.Data = t.Path, m.host.Data
 		list, e := lib.CheckTest(ctx, o)
-		f.warn(list)
+		own = slices.DeleteFunc(own, func(p lib.Problem) bool { // a test uses it
+			return p.Rule == script.UnusedFunction && e == nil && !slices.Contains(list, p)
+		})
+		others = append(others, slices.DeleteFunc(list, func(p lib.Problem) bool { return p.Rule == script.UnusedFunction })...)
 		err = errors.Join(err, e)
 	}
+	f.warn(append(own, others...))
 	if f.Errors = append(f.Errors, findings(err)...); len(f.Errors) == 0 {
 		s := b.Summary()
 		f.Summary = &s

@@ -3,6 +3,7 @@ package script
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -23,6 +24,7 @@ import (
 //	unreachable          code after return, break, continue or fail
 //	unused-load          a loaded name that is not used
 //	unused-variable      a local variable that is only ever assigned
+//	unused-function      a function of main.star that nothing calls or registers
 //	frozen-global        a function that changes a global
 //	mutable-default      a function that changes the default of a parameter
 //	shadowed-builtin     a name of the language or the robot defined anew
@@ -51,14 +53,34 @@ func Lint(file, text string, predeclared starlark.StringDict) Errors {
 	return l.out
 }
 
-// Lint returns the warnings for all modules of the program.
+// Lint returns the warnings for all modules of the program. A function that a
+// module loads from another is one that is used.
 func (p *Program) Lint(predeclared starlark.StringDict) Errors {
 	var out Errors
+	loaded := map[string]bool{}
 	for _, m := range p.Modules {
 		out = append(out, Lint(m.File, m.Text, predeclared)...)
+		f, err := dialect().Parse(m.File, lines(m.Text), 0)
+		if err != nil {
+			continue
+		}
+		for _, s := range f.Stmts {
+			if l, ok := s.(*syntax.LoadStmt); ok {
+				for _, id := range l.From {
+					loaded[id.Name] = true
+				}
+			}
+		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(e *Error) bool {
+		name, _, _ := strings.Cut(e.Msg, " ")
+		return e.Rule == UnusedFunction && loaded[name]
+	})
 }
+
+// UnusedFunction is the rule of a function that nothing calls or registers.
+// What a test file loads is used, so it is best asked of main.star with them.
+const UnusedFunction = "unused-function"
 
 type linter struct {
 	src   *source
@@ -78,6 +100,7 @@ type usage struct {
 	read     bool
 	loaded   bool
 	param    bool
+	def      bool // by def
 }
 
 func (l *linter) warn(at syntax.Position, rule, hint, format string, args ...any) {
@@ -115,6 +138,8 @@ func (l *linter) unused(u *usage) {
 	b := id.Binding.(*resolve.Binding)
 	switch {
 	case u.read || strings.HasPrefix(id.Name, "_"):
+	case u.def && b.Scope == resolve.Global && path.Base(l.src.name) == "main.star":
+		l.warn(id.NamePos, UnusedFunction, "a handler has to be given to on(), every() or the like", "%s is never called, and no event reaches it", id.Name)
 	case u.loaded:
 		l.warn(id.NamePos, "unused-load", "leave it out", "%s is loaded and not used", id.Name)
 	case u.plain > 0 && u.plain == u.assigned && b.Scope == resolve.Local && !u.param:
@@ -183,7 +208,9 @@ func (l *linter) stmt(s syntax.Stmt, top, first bool) {
 		l.assign(s.LHS, s.Op != syntax.EQ)
 	case *syntax.DefStmt:
 		l.defined(s.Name)
-		l.use(s.Name).assigned++
+		u := l.use(s.Name)
+		u.assigned++
+		u.def = true
 		l.fn = append(l.fn, s)
 		l.params(s.Params)
 		l.block(s.Body, false)

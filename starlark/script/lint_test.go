@@ -32,7 +32,7 @@ func TestLint(t *testing.T) {
 		{"closure", "def f():\n    n = 1\n    def g():\n        return n\n    return g\ndef h():\n    k = lambda: 1\n    return [k() for _ in range(2)]\n", nil},
 	} {
 		var got []string
-		for _, e := range script.Lint("main.star", c.src, predeclared()) {
+		for _, e := range script.Lint("guard/lib.star", c.src, predeclared()) {
 			got = append(got, fmt.Sprintf("%d:%d %s", e.Line, e.Col, e.Rule))
 		}
 		if strings.Join(got, ", ") != strings.Join(c.want, ", ") {
@@ -45,5 +45,18 @@ func TestLintErrors(t *testing.T) {
 	es := script.Lint("main.star", "x = trunk(1)\ny = bas.drive_to(2)\n", predeclared())
 	if len(es) != 2 || es[0].Rule != "" || es[1].Hint != `did you mean "base"?` {
 		t.Errorf("got %q", es.Text())
+	}
+}
+
+// In main.star a function that nothing mentions is one that never runs.
+func TestLintUnusedFunctions(t *testing.T) {
+	src := "def used(ev): pass\ndef helper(): return 1\ndef forgotten(ev): helper()\ndef _later(): pass\nbase.drive_to(used)\n" +
+		"def meant(ev): pass # lint: allow unused-function\n"
+	es := script.Lint("guard/main.star", src, predeclared())
+	if len(es) != 1 || es[0].Rule != "unused-function" || es[0].Line != 3 {
+		t.Errorf("got %q, want forgotten alone", es.Text())
+	}
+	if es := script.Lint("guard/lib/doors.star", src, predeclared()); len(es) != 0 {
+		t.Errorf("got %q, want nothing: others load it", es.Text())
 	}
 }
