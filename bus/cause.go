@@ -35,6 +35,7 @@ func (c *Caused) Event() Event {
 	return Event{Topic: c.link.topic, Seq: c.link.seq, Hops: c.link.hops, chain: c.link.parent}
 }
 
+// Value implements context.Context.
 func (c *Caused) Value(key any) any {
 	if _, ok := key.(causeKey); ok {
 		return &c.link
