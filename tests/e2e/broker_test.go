@@ -22,13 +22,18 @@ type mosquitto struct {
 
 func startMosquitto(t *testing.T) *mosquitto {
 	t.Helper()
-	bin := peer.Need(t, "mosquitto", "mosquitto")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
+	return startMosquittoAt(t, port)
+}
+
+func startMosquittoAt(t *testing.T, port string) *mosquitto {
+	t.Helper()
+	bin := peer.Need(t, "mosquitto", "mosquitto")
 	conf := filepath.Join(t.TempDir(), "mosquitto.conf")
 	if err := os.WriteFile(conf, []byte("listener "+port+" 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -191,4 +196,30 @@ func values(lines []string) (list []string) {
 		list = append(list, payload)
 	}
 	return list
+}
+
+// TestBrokerThatIsDown: it does not keep the robot from starting, and what was
+// published meanwhile arrives when it is up.
+func TestBrokerThatIsDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	dir := folder(t, map[string]string{"main.star": "", "edged.toml": fmt.Sprintf(
+		"name = \"bot\"\n\n[mqtt]\nurl = \"tcp://127.0.0.1:%s\"\npublish = [{filter = \"bot/#\", qos = 1}]\n", port)})
+	r := start(t, dir, "run", dir)
+	r.ready()
+	for i := range 5 {
+		r.must("pub", "bot/n", fmt.Sprint(i))
+	}
+	if out := r.must("status"); !strings.Contains(out, "not connected") {
+		t.Errorf("status says\n%s, want that it is not connected", out)
+	}
+	seen := startMosquittoAt(t, port).sub("bot/#")
+	await(t, "what was published meanwhile", func() bool { return len(seen.messages("bot/n")) >= 5 })
+	if got := fmt.Sprint(values(seen.messages("bot/n"))); got != "[0 1 2 3 4]" {
+		t.Errorf("got %s, want them in order, once", got)
+	}
 }

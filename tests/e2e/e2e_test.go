@@ -178,7 +178,11 @@ func TestDemo(t *testing.T) {
 	r := start(t, dir, "demo", "--dir", dir)
 	r.ready()
 	r.until("the first motion", 10*time.Second, func() bool { _, _, v := r.pose(); return v > 0 })
-	t.Logf("first motion seen %v after the process start", time.Since(r.started).Round(time.Millisecond))
+	motion := r.firstMotion().Sub(r.started)
+	t.Logf("first motion %v after the process start", motion.Round(time.Millisecond))
+	if motion > 2*time.Second {
+		t.Errorf("first motion after %v, want 2 s at most", motion)
+	}
 
 	// Somebody drives it with any MQTT tool; the answer is an event.
 	arrived := make(chan string, 1)
@@ -197,6 +201,9 @@ func TestDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("edged stop: all actuators at rest after %.1f ms", stopped.MS)
+	if stopped.MS > 50 {
+		t.Errorf("at rest after %.1f ms, want 50 at most", stopped.MS)
+	}
 	r.until("standing still", 2*time.Second, func() bool {
 		_, err := r.edged("sub", "-n", "1", "--wait", "200ms", "hw/pose")
 		return err != nil // no pose is told while nothing moves
@@ -265,7 +272,11 @@ func TestEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("the edit", 5*time.Second, func() bool { return strings.Contains(r.out.String(), "reloaded bot") })
-	t.Logf("a saved edit was live after %v", time.Since(saved).Round(time.Millisecond))
+	took := time.Since(saved)
+	t.Logf("a saved edit was live after %v", took.Round(time.Millisecond))
+	if took > 200*time.Millisecond {
+		t.Errorf("an edit was live after %v, want 200 ms at most", took)
+	}
 	if out := answer(); !strings.Contains(out, `"payload":2`) {
 		t.Errorf("the second version answers %s", out)
 	}
@@ -366,4 +377,23 @@ func events(t *testing.T, o *output, topic string) (list []string) {
 		}
 	}
 	return list
+}
+
+// firstMotion is when the wheels first turned, by the record.
+func (r *robot) firstMotion() time.Time {
+	r.t.Helper()
+	var list []struct {
+		Time    time.Time
+		Payload struct{ Value struct{ V, W float64 } }
+	}
+	if err := json.Unmarshal([]byte(r.must("trace", "--json", "-n", "0", "hw/pose")), &list); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range list {
+		if e.Payload.Value.V != 0 || e.Payload.Value.W != 0 {
+			return e.Time
+		}
+	}
+	r.t.Fatal("no motion in the record")
+	return time.Time{}
 }
