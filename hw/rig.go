@@ -22,6 +22,7 @@ type Rig struct {
 	opt Options
 
 	lanes    sync.WaitGroup // of goroutines that exist while an actuator has something to do
+	saves    sync.WaitGroup // of those that write the latch
 	speaking atomic.Bool
 
 	latch     atomic.Pointer[StopRecord] // nil = not stopped
@@ -56,7 +57,8 @@ func NewRig(b *bus.Bus, o Options) (*Rig, error) {
 	return r, nil
 }
 
-// Close ends what the rig listens to. It moves nothing; see [Rig.Safe].
+// Close ends what the rig listens to, and waits until the latch is written. It
+// moves nothing; see [Rig.Safe].
 func (r *Rig) Close() {
 	r.off.Store(true)
 	_ = r.b.Urgent("", nil)
@@ -70,6 +72,7 @@ func (r *Rig) Close() {
 	for _, s := range sensors {
 		s.stale.Stop()
 	}
+	r.saves.Wait()
 }
 
 // AddSensor puts a sensor behind the rig. Its readings come once its service

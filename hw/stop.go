@@ -229,7 +229,7 @@ func (r *Rig) stopped(h *halt) {
 	}
 	r.stage(h.ctx, h.record.Source, StopTopic, m)
 	if r.opt.Latch != nil && hardware(&h.record) {
-		r.lanes.Go(r.save)
+		r.saves.Go(r.save)
 	}
 }
 
@@ -278,7 +278,7 @@ func (r *Rig) Resume(ctx context.Context, source string) {
 	}
 	r.say(ctx, source, ResumeTopic, map[string]any{"source": source, "stopped_by": s.Source, "reason": s.Reason})
 	if r.opt.Latch != nil {
-		r.lanes.Go(r.save)
+		r.saves.Go(r.save)
 	}
 }
 
