@@ -49,8 +49,7 @@ func BenchmarkNode(b *testing.B) {
 		name string
 		ctx  context.Context
 	}{{"edged", none}, {"live", live}, {"bus", onBus}} {
-		less = 0
-		b.Run(x.name+"/leaves", func(b *testing.B) { less = measure(b, row(bare), x.ctx, 10) })
+		b.Run(x.name+"/leaves", func(b *testing.B) { less = 0; less = measure(b, row(bare), x.ctx, 10) })
 		b.Run(x.name+"/nodes", func(b *testing.B) { measure(b, row(each), x.ctx, 10) })
 	}
 }

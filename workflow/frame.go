@@ -153,11 +153,15 @@ func (f *frame) turn(ctx context.Context, at int, p passing, c agent.Agent, t ag
 
 // step runs a child. ctx is f or made of it.
 func (f *frame) step(ctx context.Context, at, iter int, c agent.Agent, t agent.Task) (agent.Result, error) {
-	if f.run.journal == nil && f.run.rt.Trace == nil && nodeOf(c) == nil {
+	plain := f.run.journal == nil && f.run.rt.Trace == nil
+	if plain && nodeOf(c) == nil {
 		return agent.Run(ctx, c, t) // nobody asks where it is
 	}
 	cf := &frame{Context: ctx, up: f, run: f.run, agent: c, at: int32(at), iter: int32(iter)}
-	if f.run.journal != nil {
+	switch {
+	case plain:
+		return agent.Run(cf, c, t)
+	case f.run.journal != nil:
 		return f.run.journal.step(cf, c, t)
 	}
 	return cf.do(c, t)
