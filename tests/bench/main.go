@@ -36,6 +36,7 @@ var groups = []struct {
 	run  func(b *bench) error
 }{
 	{"bus", micro("bus")}, {"board", micro("board")}, {"script", micro("script")}, {"hw", micro("hw")},
+	{"models", micro("models")}, {"workflow", micro("workflow")},
 	{"size", size}, {"start", start}, {"idle", idle}, {"agents", agents}, {"stop", stops}, {"mqtt", mqttFigures},
 }
 

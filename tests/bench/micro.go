@@ -22,6 +22,11 @@ var suites = map[string][]suite{
 	"board":  {{"../..", "./blackboard", ".", "0.2s"}},
 	"script": {{"../..", "./starlark/lib", "Handler", "0.2s"}, {".", "./lua", ".", "0.2s"}},
 	"hw":     {{"../..", "./hw", "Stop", "0.2s"}},
+	"models": {
+		{"../..", "./agent/llm", "Turn", "0.2s"}, {"../..", "./agent/llm/intent", "Compile1000|Match", "0.2s"},
+		{"../..", "./agent/llm/builtin", "Token|Score", "0.2s"}, {"../..", "./hw/stopword", "Stops", "0.2s"},
+	},
+	"workflow": {{"../..", "./workflow", ".", "0.2s"}},
 }
 
 func micro(group string) func(*bench) error {
@@ -80,6 +85,7 @@ type rule struct {
 	otherUnit                string  // of the other, where one benchmark measures both in turns
 	max, min                 float64 // of the ratio, or of the figure
 	allocs                   bool    // and no allocation
+	none                     bool    // 0 is a figure
 }
 
 func (r rule) row(group string, f figures) row {
@@ -104,7 +110,7 @@ func (r rule) row(group string, f figures) row {
 	times := map[bool]string{true: "×"}[r.other != ""]
 	switch {
 	case r.max > 0:
-		out.goal, out.ok = fmt.Sprintf("≤ %g%s", r.max, times), x > 0 && x <= r.max
+		out.goal, out.ok = fmt.Sprintf("≤ %g%s", r.max, times), (x > 0 || r.none) && x <= r.max
 	case r.min > 0:
 		out.goal, out.ok = fmt.Sprintf("≥ %g%s", r.min, times), x >= r.min
 	}
@@ -152,6 +158,22 @@ var rules = map[string][]rule{
 	"hw": {
 		{what: "stop → 20 actuators at rest, p99, idle processors", edged: "Stop/edged/hogs=0", unit: "p99-µs", max: 50000},
 		{what: "the same beside 16 busy goroutines", edged: "Stop/edged/hogs=16", unit: "p99-µs", max: 50000},
+	},
+	"models": {
+		{what: "an agent's turn with one tool call, the model's time excluded", edged: "Turn", max: 50_000},
+		{what: "1,000 sentences with slots compiled", edged: "Compile1000", max: 200e6},
+		{what: "a sentence understood", edged: "Match/long", max: 20_000},
+		{what: "a sentence misheard", edged: "Match/misheard", max: 20_000},
+		{what: "a sentence declined", edged: "Match/near", max: 20_000},
+		{what: "builtin model, one core", edged: "Token", unit: "tokens/s", min: 3000, allocs: true},
+		{what: "builtin model: exact calls, phrasings as in training", edged: "Score", unit: "seen-%", min: 97},
+		{what: "builtin model: exact calls, phrasings held out", edged: "Score", unit: "held-%", min: 80},
+		{what: "builtin model: wrong motion, on sentences that must move nothing", edged: "Score", unit: "wrong-motion-%", max: 2, none: true},
+	},
+	"workflow": {
+		{what: "a workflow node in Go", edged: "Node/edged/nodes", unit: "ns/node", max: 300},
+		{what: "a tick of the 101-node tree, leaves in Go, per node", edged: "Tick101/edged", unit: "ns/node", max: 70},
+		{what: "guard turned false → child cancelled, p99", edged: "GuardCancel", unit: "p99-ns", max: 100_000},
 	},
 	"agents": {
 		{what: "1,000 idle background agents, each", edged: "IdleAgents/1000/edged", unit: "B/agent", max: 8192},
