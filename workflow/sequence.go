@@ -61,13 +61,17 @@ func (s *Sequence) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 		defer rx.close()
 		ctx = rx.ctx
 	}
+	quiet := ctx
+	if len(s.children) > 1 {
+		quiet = mute(ctx)
+	}
 	list := make([]agent.Result, 0, len(s.children))
 	var used agent.Usage
 	for i, c := range s.children {
 		last := i == len(s.children)-1
-		of := ctx
-		if !last {
-			of = mute(ctx)
+		of := quiet
+		if last {
+			of = ctx
 		}
 		r, err := f.turn(of, i, s.passing, c, t)
 		add(&used, r)
