@@ -71,7 +71,7 @@ func (a *Agent) perform(ctx context.Context, it item) (agent.Result, error) {
 }
 
 // Perform runs an agent with the events edged/agent/<name>/start and end
-// around it. The result is always complete. The error is nil for every orderly
+// around it, and cancelled before the end of a run that was. The result is always complete. The error is nil for every orderly
 // outcome, whatever its status; agent.ErrExit when the agent says that it is
 // finished for good; else it is a crash: a panic (an [agent.Panic]) or an error
 // that is none of package agent's outcomes.
@@ -104,6 +104,9 @@ func Perform(ctx context.Context, b *bus.Bus, ag agent.Agent, t agent.Task) (age
 	}
 	if res.Reply != "" {
 		end["reply"] = res.Reply
+	}
+	if res.Status == agent.Cancelled { // for those who wait for that alone
+		_, _ = b.Publish(ctx, source, topic+"cancelled", map[string]any{"reason": res.Reason})
 	}
 	_, _ = b.Publish(ctx, source, topic+"end", end)
 	var p *agent.Panic

@@ -40,6 +40,11 @@ def ponder(ev):
 
 bus.subscribe_inbox(agent_name = "nobody-answers", handler = lambda m: None)
 on("box/ask", ponder)
+def think(task, ctx):
+    ctx.sleep("1h")
+
+thinker = BackgroundAgent(Agent("thinker", fn = think), subscribe_to = "box/think")
+on("box/enough", lambda ev: thinker.stop())
 on("box/every", lambda ev: bus.publish("box/number", [ev.seq > 0, ev.source, ev.cause, ev.hops, ev.topic]))
 -- main_test.star --
 def test_subscriptions_run_in_parallel():
@@ -76,6 +81,13 @@ def test_retained_first_then_live():
 def test_waiting_ends_with_its_timeout():
     publish("box/ask")
     assert.contains(expect_event("box/answer", within = "3s").payload, "nobody-answers")
+
+def test_a_stopped_agent_says_that_it_was_cancelled():
+    publish("box/think")
+    expect_event("edged/agent/thinker/start")
+    publish("box/enough")
+    expect_event("edged/agent/thinker/cancelled")
+    assert.eq(expect_event("edged/agent/thinker/end")["status"], "cancelled")
 
 def test_an_event_has_its_attributes():
     publish("box/every")
