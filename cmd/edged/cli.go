@@ -107,7 +107,11 @@ func (c *cli) root() *cobra.Command {
 
 // helpVerb is --help for those who type help.
 func helpVerb(root *cobra.Command) *cobra.Command {
+	var man bool
 	cmd := verb("help [VERB]", "Explain a verb", 0, -1, func(_ *cobra.Command, args []string) error {
+		if man {
+			return writeMan(root.OutOrStdout(), root)
+		}
 		about, rest, err := root.Find(args)
 		if err != nil || len(rest) > 0 {
 			return unknownVerb(about, rest[0])
@@ -115,6 +119,7 @@ func helpVerb(root *cobra.Command) *cobra.Command {
 		return about.Help()
 	})
 	cmd.GroupID = "know"
+	cmd.Flags().BoolVar(&man, "man", false, "print the manual of all verbs as a man page")
 	return cmd
 }
 
