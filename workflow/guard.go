@@ -123,7 +123,8 @@ func guardCause(ctx context.Context) error {
 // A watch asks a guard again whenever something that it read changes, and
 // tells each answer after the first. Idle it has no goroutine and no timer.
 type watch struct {
-	ctx  context.Context // of the node: its end is the end of a question under way
+	ctx  context.Context // its end is the end of a question under way
+	end  context.CancelFunc
 	g    *Guard
 	by   Watcher
 	tell func(ok bool, err error) // must not block
@@ -136,7 +137,8 @@ type watch struct {
 }
 
 func newWatch(f *frame, g *Guard, tell func(bool, error)) *watch {
-	return &watch{ctx: f, g: g, by: f.run.rt.Watcher, tell: tell}
+	ctx, end := context.WithCancel(f)
+	return &watch{ctx: ctx, end: end, g: g, by: f.run.rt.Watcher, tell: tell}
 }
 
 // start asks for the first time. It watches if the answer is yes, or always.
@@ -219,7 +221,7 @@ func (w *watch) answer() {
 	}
 }
 
-// close ends the watch and waits for a question under way.
+// close ends the watch, and a question under way with it.
 func (w *watch) close() {
 	w.mu.Lock()
 	w.over = true
@@ -229,5 +231,6 @@ func (w *watch) close() {
 	for _, stop := range stops {
 		stop()
 	}
+	w.end()
 	w.wg.Wait()
 }

@@ -136,6 +136,24 @@ func TestGuardReadsAreFollowed(t *testing.T) {
 	})
 }
 
+// A question under way does not hold up the end of its node.
+func TestSlowGuardIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d, n := newWorld("safe"), &diary{}, 0
+		g := &workflow.Guard{Name: "slow", Check: func(ctx context.Context) (bool, error) {
+			if n++; n > 2 { // asked before the start, and once more when it was watched
+				<-ctx.Done()
+				return false, ctx.Err()
+			}
+			return w.get(ctx, "safe")
+		}}
+		time.AfterFunc(time.Second, func() { w.set("safe", true) })
+		ctx := workflow.WithRuntime(t.Context(), workflow.Runtime{Watcher: w})
+		r, _ := agent.Run(ctx, workflow.NewStep(d.long("a", 2*time.Second), workflow.Options{Guard: g}), agent.Task{})
+		check(t, fmt.Sprint(outcomeOf(r), " ", r.Elapsed), "done a 2s")
+	})
+}
+
 func TestIdleTreeAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld("a", "b", "c"), &diary{}

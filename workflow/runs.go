@@ -66,6 +66,7 @@ type RunInfo struct {
 	Ended      time.Time  `json:"ended,omitzero"`
 	ForkedFrom string     `json:"forked_from,omitempty"`
 	Task       agent.Task `json:"-"`
+	Input      any        `json:"task,omitempty"`  // of the task
 	Steps      []StepInfo `json:"steps,omitempty"` // in the order of their outcomes
 }
 
@@ -274,6 +275,7 @@ func (r *Runs) List() []RunInfo {
 func (r *Runs) info(h *header) RunInfo {
 	i := RunInfo{ID: h.ID, Workflow: h.Workflow, State: h.State, Reason: h.Reason, Reply: h.Reply,
 		Started: h.Started, Ended: h.Ended, ForkedFrom: h.Fork, Task: h.Task.task()}
+	i.Input = i.Task.Input
 	switch {
 	case r.isLive(h.ID):
 		i.State = StateRunning
