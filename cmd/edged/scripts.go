@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"edged/bus"
@@ -36,7 +37,8 @@ type scripts struct {
 	loaded   time.Time
 	wait     time.Duration // before it is replaced
 
-	hurryMu sync.Mutex // guards hurry; never held while waiting
+	live    atomic.Pointer[lib.Behaviour] // now, for the stop, which waits for no lock
+	hurryMu sync.Mutex                    // guards hurry; never held while waiting
 	hurry   context.CancelFunc
 }
 
@@ -54,8 +56,12 @@ func (r *robot) loadScripts(ctx context.Context) error {
 		Name: r.cfg.Name, Bus: r.bus, Board: r.board, Rig: r.rig, World: r.devices.world,
 		Log: r.log, Print: r.out, Data: root, Limits: limitsOf(r.cfg), GaveUp: r.onGiveUp,
 	}}
-	r.scripts.now, r.scripts.settings, err = r.scripts.load(ctx, r.cfg)
-	return err
+	if r.scripts.now, r.scripts.settings, err = r.scripts.load(ctx, r.cfg); err != nil {
+		return err
+	}
+	r.scripts.live.Store(r.scripts.now)
+	r.rig.OnStop(func() { r.scripts.live.Load().CancelTurns() })
+	return nil
 }
 
 func limitsOf(c *config.Config) script.Limits {
@@ -191,6 +197,7 @@ func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, er
 		return s.now, err
 	}
 	s.now, s.settings, s.err = next, settings, nil
+	s.live.Store(next)
 	s.dead, s.loaded = false, time.Now()
 	_, err = s.r.bus.Publish(ctx, source, ReloadTopic, map[string]any{
 		"folder": next.Folder(), "hash": next.Hash(), "ms": time.Since(began).Milliseconds(),

@@ -105,6 +105,8 @@ func (a *scriptAgent) Capabilities() []string { return a.capabilities }
 
 // Run implements agent.Agent.
 func (a *scriptAgent) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
+	ctx, over := a.b.turn(ctx)
+	defer over()
 	if a.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, a.timeout)

@@ -42,6 +42,8 @@ type Behaviour struct {
 	runs runs
 	live atomic.Bool // its triggers count
 
+	turns atomic.Pointer[turns]
+
 	// Which events are its own: those after the one it was put in place at, up
 	// to the one its successor was.
 	from, until atomic.Uint64

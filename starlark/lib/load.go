@@ -62,6 +62,7 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	}
 	b.until.Store(math.MaxUint64)
 	b.runs.init()
+	b.turns.Store(newTurns())
 	b.contextValue = contextKind.Wrap
 	b.stimulus, b.settle = o.stimulus, o.settle
 	if b.stimulus == nil {

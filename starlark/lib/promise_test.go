@@ -47,6 +47,8 @@ thinker = BackgroundAgent(Agent("thinker", fn = think), subscribe_to = "box/thin
 on("box/enough", lambda ev: thinker.stop())
 on("box/every", lambda ev: bus.publish("box/number", [ev.seq > 0, ev.source, ev.cause, ev.hops, ev.topic]))
 -- main_test.star --
+load("main.star", "thinker")
+
 def test_subscriptions_run_in_parallel():
     publish("box/both")
     expect_event("box/quick", within = "1ms")
@@ -88,6 +90,18 @@ def test_a_stopped_agent_says_that_it_was_cancelled():
     publish("box/enough")
     expect_event("edged/agent/thinker/cancelled")
     assert.eq(expect_event("edged/agent/thinker/end")["status"], "cancelled")
+
+def test_a_stop_cancels_the_runs_of_agents():
+    publish("box/think")
+    expect_event("edged/agent/thinker/start")
+    robot.stop("test")
+    e = expect_event("edged/agent/thinker/end")
+    assert.eq(e["status"], "cancelled")
+    assert.contains(e["reason"], "the robot was stopped")
+    robot.resume()
+    assert.eq(thinker.status()["state"], "running")
+    publish("box/think")
+    expect_event("edged/agent/thinker/start")
 
 def test_an_event_has_its_attributes():
     publish("box/every")

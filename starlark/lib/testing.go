@@ -198,6 +198,7 @@ func (t *testRobot) run(ctx context.Context) error {
 		return err
 	}
 	t.b = b
+	t.rig.OnStop(b.CancelTurns)
 	if t.o.Func == "" {
 		return nil
 	}
