@@ -152,7 +152,7 @@ func (j *journal) step(f *frame, c agent.Agent, t agent.Task) (agent.Result, err
 	if unsettled(err) || j.stopped() && !r.OK() {
 		return r, err // it did not end by itself: it is no outcome
 	}
-	if f.passing.drops(r) {
+	if f.passing && r.Status == agent.Cancelled {
 		return r, cmp.Or(j.drop(f, path), err)
 	}
 	rec.fill(r, err)

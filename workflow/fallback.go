@@ -100,7 +100,7 @@ func (b *Fallback) react(ctx context.Context, f *frame, t agent.Task) (agent.Res
 		c := b.children[i]
 		work, cancel := context.WithCancelCause(ctx)
 		p.arm(cancel)
-		r, err := f.turn(work, i, turns, c, t)
+		r, err := f.turn(work, i, ran[i] != nil, c, t)
 		j := p.disarm()
 		add(&used, r)
 		ran[i] = &r

@@ -61,20 +61,7 @@ type frame struct {
 	at      int32 // which child of up; -1 for a workflow that a leaf runs
 	iter    int32 // which of several runs of that child, from 0
 	claimed atomic.Bool
-	passing passing
-}
-
-// passing says which outcomes of a child are none in a durable run, because the
-// child has its turn again when the world changes.
-type passing uint8
-
-const (
-	halts passing = 1 + iota // of a reactive sequence: that it was cancelled
-	turns                    // of a reactive fallback: all but done
-)
-
-func (p passing) drops(r agent.Result) bool {
-	return p == turns && !r.OK() || p == halts && r.Status == agent.Cancelled
+	passing bool // of a child of a reactive node: that it was cancelled is no outcome
 }
 
 type frameKey struct{}
@@ -142,13 +129,20 @@ func meant(a agent.Agent, n inner) bool {
 // mute keeps a child from saying what is not the node's own answer.
 func mute(ctx context.Context) context.Context { return agent.WithSay(ctx, nil) }
 
-// turn runs a child of a reactive node.
-func (f *frame) turn(ctx context.Context, at int, p passing, c agent.Agent, t agent.Task) (agent.Result, error) {
-	if f.run.journal == nil {
+// turn runs a child of a reactive node. It may have had a turn before, whose
+// outcome is then forgotten.
+func (f *frame) turn(ctx context.Context, at int, again bool, c agent.Agent, t agent.Task) (agent.Result, error) {
+	j := f.run.journal
+	if j == nil {
 		return f.step(ctx, at, 0, c, t)
 	}
-	cf := &frame{Context: ctx, up: f, run: f.run, agent: c, at: int32(at), passing: p}
-	return f.run.journal.step(cf, c, t)
+	cf := &frame{Context: ctx, up: f, run: f.run, agent: c, at: int32(at), passing: true}
+	if again {
+		if err := j.drop(f, cf.path()); err != nil {
+			return agent.Result{By: c.Name(), Status: agent.Failed, Reason: err.Error()}, err
+		}
+	}
+	return j.step(cf, c, t)
 }
 
 // step runs a child. ctx is f or made of it.

@@ -24,19 +24,14 @@ type SequenceOptions struct {
 // is not done and has its outcome, else the last one's.
 type Sequence struct {
 	node
-	opt     SequenceOptions
-	passing passing
+	opt SequenceOptions
 }
 
 var _ agent.Agent = (*Sequence)(nil)
 
 // NewSequence makes a sequence of the children.
 func NewSequence(name string, o SequenceOptions, children ...agent.Agent) *Sequence {
-	s := &Sequence{node: node{name: name, kind: "sequence", opt: o.Options, children: children, detail: reactive(o.Reactive)}, opt: o}
-	if o.Reactive {
-		s.passing = halts
-	}
-	return s
+	return &Sequence{node{name: name, kind: "sequence", opt: o.Options, children: children, detail: reactive(o.Reactive)}, o}
 }
 
 func reactive(yes bool) string {
@@ -73,7 +68,13 @@ func (s *Sequence) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 		if last {
 			of = ctx
 		}
-		r, err := f.turn(of, i, s.passing, c, t)
+		var r agent.Result
+		var err error
+		if rx == nil {
+			r, err = f.step(of, i, 0, c, t)
+		} else {
+			r, err = f.turn(of, i, false, c, t)
+		}
 		add(&used, r)
 		list = append(list, r)
 		if rx != nil && err == nil && !last {
