@@ -17,7 +17,7 @@ func runLines(r *robot) []string {
 		fmt.Sprintf("script   %s, %.12s, %d handlers", filepath.Join(r.cfg.Dir(), "main.star"), s.Hash, len(s.Handlers)),
 		"devices  " + deviceLine(r.rig),
 		"broker   " + r.link.line(r.cfg),
-		"models   none; agents are functions",
+		"models   " + r.modelLine(),
 		"memory   " + r.memory.String(),
 	}
 	if record, stopped := r.rig.Stopped(); stopped {

@@ -18,6 +18,7 @@ import (
 	"edged/bus/trace"
 	"edged/cmd/edged/internal/config"
 	"edged/hw"
+	"edged/hw/stopword"
 )
 
 // runOptions are what the verbs run and demo differ by.
@@ -47,6 +48,13 @@ type robot struct {
 	tree     *background.Supervisor
 	scripts  *scripts
 	control  *socket
+
+	words     *stopword.Words // that stop it
+	persons   *persons        // who can be asked
+	servers   *servers        // of models
+	traffic   *traffic        // of models
+	audit     *auditLog
+	modelFile *os.File // what models are asked and say, or nil
 
 	gaveUp chan error // one token
 }
@@ -87,6 +95,11 @@ func Run(ctx context.Context, o runOptions) (err error) {
 		return err
 	}
 	defer r.closeRig()
+	if err := r.openMind(); err != nil {
+		port.giveUp()
+		return err
+	}
+	defer func() { err = errors.Join(err, r.closeMind()) }()
 	if r.link, err = r.openLink(port); err != nil {
 		return err
 	}
@@ -144,6 +157,9 @@ func (r *robot) children() []background.Child {
 	}
 	if r.link != nil {
 		add("mqtt", r.link)
+	}
+	if r.cfg.Models.Warm {
+		list = append(list, background.Child{Name: "warm", Service: background.Func(r.warm), Restart: background.Temporary})
 	}
 	add("heartbeat", hw.HeartbeatFrom(os.Getenv, map[string]hw.Probe{
 		"bus": hw.BusProbe(r.bus), "actuators": r.rig.Probe, "tree": r.treeProbe,
@@ -281,7 +297,7 @@ func (c *cli) runVerb() *cobra.Command {
 	cmd.Long = "Runs the robot in a folder: main.star says what, edged.toml says where.\nEvery setting can be given as a flag (--mqtt.listen) or in the environment (EDGED_MQTT_LISTEN); 'edged config' lists them."
 	cmd.Flags().BoolVar(&o.sim, "sim", false, "simulate all devices")
 	cmd.Flags().BoolVar(&o.dry, "dry", false, "tell what actuators would do, and move nothing")
-	cmd.Flags().StringVar(&o.record, "record", "", "write every event to this file, one JSON line each")
+	cmd.Flags().StringVar(&o.record, "record", "", "write every event to this file, one JSON line each, and what models are asked and say to FILE.models")
 	settingFlags(cmd, settings)
 	return cmd
 }

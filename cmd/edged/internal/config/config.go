@@ -37,6 +37,7 @@ type Config struct {
 	MQTT    MQTT                      `toml:"mqtt"`
 	Stop    Stop                      `toml:"stop"`
 	Trace   Trace                     `toml:"trace"`
+	Models  Models                    `toml:"models"`
 	Memory  Memory                    `toml:"memory"`
 	Devices map[string]map[string]any `toml:"devices" doc:"devices by name; driver says which kind, the rest is the driver's"`
 
@@ -100,6 +101,7 @@ type MQTT struct {
 	Publish   []Route `toml:"publish" doc:"what goes out; everything but messages between agents if there is no list"`
 
 	Outbox    Outbox   `toml:"outbox"`
+	Confirm   bool     `toml:"confirm" doc:"people may allow by MQTT what agents ask for"`
 	Discovery bool     `toml:"discovery" doc:"tell Home Assistant what the robot has"`
 	Entities  []Entity `toml:"entities" doc:"what else it is told, or in which words"`
 	Users     []User   `toml:"users" doc:"who may connect to the broker inside; needed beyond loopback"`
@@ -160,7 +162,27 @@ type TLS struct {
 
 // Stop sets up the stop path.
 type Stop struct {
-	Hold Duration `toml:"hold" doc:"lifetime of an actuator command that names none; 5s at most"`
+	Hold      Duration `toml:"hold" doc:"lifetime of an actuator command that names none; 5s at most"`
+	Languages []string `toml:"languages" doc:"languages whose words stop the robot: en, de, fr, …"`
+	Words     []string `toml:"words" doc:"more words and phrases that stop it"`
+	Except    []string `toml:"except" doc:"phrases around a stop word that do not: stop the music"`
+}
+
+// Models says where models are, and how their servers are asked.
+type Models struct {
+	Ollama    string            `toml:"ollama" doc:"address of the Ollama server; OLLAMA_HOST if empty, else this machine's"`
+	Default   string            `toml:"default" doc:"model that 'edged model show' and 'bench' are about when none is named"`
+	Agent     string            `toml:"agent" doc:"agent that 'edged ask' talks to; the only one with a model if empty"`
+	Context   int64             `toml:"num_ctx" doc:"tokens that a model of Ollama keeps in mind; less saves memory"`
+	Predict   int64             `toml:"num_predict" doc:"longest answer in tokens, where the agent says nothing"`
+	Threads   int64             `toml:"num_thread" doc:"threads of Ollama; 0 = cores - 1 if it is on this machine, else its own choice"`
+	KeepAlive Duration          `toml:"keep_alive" doc:"how long Ollama keeps a model in memory after a request; 0s = for ever"`
+	Warm      bool              `toml:"warm" doc:"load the models that scripts name when the robot starts"`
+	InFlight  int64             `toml:"in_flight" doc:"requests that a server answers at a time"`
+	Queue     int64             `toml:"queue" doc:"requests that may wait for a server"`
+	Keys      map[string]string `toml:"keys" doc:"files with the keys of servers, by host or host:port"`
+	Trust     []string          `toml:"trust" doc:"origins whose words are orders, beside people and scripts: mqtt"`
+	Tainted   bool              `toml:"tainted_writes" doc:"let words of others lead to tools that act"`
 }
 
 // Trace bounds the record of what happened.
@@ -190,8 +212,11 @@ func Default() Config {
 			Listen: "127.0.0.1:1883", Clients: 1024, MaxPacket: 256 << 10, KeepAlive: Duration(30e9),
 			Outbox: Outbox{Limit: 10_000, Bytes: 16 << 20, Overflow: "drop_oldest"},
 		},
-		Stop:  Stop{Hold: Duration(500e6)},
+		Stop:  Stop{Hold: Duration(500e6), Languages: []string{"en"}},
 		Trace: Trace{Size: 8 << 20, Keep: Duration(600e9), Payload: 4 << 10},
+		Models: Models{
+			Context: 4096, Predict: 512, Warm: true, InFlight: 1, Queue: 64,
+		},
 	}
 }
 

@@ -172,6 +172,9 @@ func (c *Config) check() error {
 			return err
 		}
 	}
+	if err := c.checkModels(); err != nil {
+		return err
+	}
 	for name, d := range c.Devices {
 		if _, ok := d["driver"].(string); !ok {
 			return &Error{Where: c.where("devices"), Msg: fmt.Sprintf("device %q has no driver", name), Hint: `write driver = "sysfs.sensor" or another that doc/configuration.md lists`}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"edged/agent"
+	"edged/agent/llm"
+	"edged/starlark/lib"
+)
+
+// What the robot thinks with: models, memory, audit, and whom it asks.
+
+// openMind makes what agents with models need. Nothing is connected.
+func (r *robot) openMind() (err error) {
+	if r.words, err = stopWords(r.cfg); err != nil {
+		return err
+	}
+	if err := r.hearStop(); err != nil {
+		return err
+	}
+	r.persons = newPersons(r.bus)
+	if err := r.persons.hear(); err != nil {
+		return err
+	}
+	r.traffic = newTraffic()
+	r.servers = newServers(r.cfg, r.traffic)
+	var aside string
+	if r.audit, aside, err = openAudit(dataDir(r.cfg), time.Now()); err != nil {
+		return err
+	}
+	if aside != "" {
+		r.log.Error(aside)
+	}
+	return r.recordModels()
+}
+
+// recordModels writes what models are asked beside the events of --record.
+func (r *robot) recordModels() error {
+	if r.runOptions.record == "" {
+		return nil
+	}
+	f, err := os.OpenFile(r.runOptions.record+".models", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("run: --record: %w", err)
+	}
+	r.traffic.add(f, func(err error) { r.log.Error("models are recorded no more", "err", err) })
+	r.modelFile = f
+	return nil
+}
+
+func (r *robot) closeMind() error {
+	r.servers.close()
+	err := r.audit.close()
+	if r.modelFile != nil {
+		err = errors.Join(err, r.modelFile.Sync(), r.modelFile.Close())
+	}
+	return err
+}
+
+// mind fills in what scripts have of it.
+func (r *robot) mind(h *lib.Host) error {
+	return nil
+}
+
+// agentsOf are the agents of a behaviour, in the order they were declared.
+func agentsOf(b *lib.Behaviour) []agent.Agent {
+	if a, ok := any(b).(interface{ Agents() []agent.Agent }); ok {
+		return a.Agents()
+	}
+	return nil
+}
+
+// modelsOf are the models that a behaviour's agents think with, each once.
+func modelsOf(b *lib.Behaviour) []string {
+	var names []string
+	add := func(list []string) {
+		for _, n := range list {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	for _, a := range agentsOf(b) {
+		if m, ok := a.(interface{ Models() []string }); ok {
+			add(m.Models())
+		}
+	}
+	if m, ok := any(b).(interface{ Models() []string }); ok {
+		add(m.Models())
+	}
+	return names
+}
+
+// served reports whether a model is one that a server has.
+func served(name string) bool {
+	return strings.HasPrefix(name, kindOllama+":") || strings.HasPrefix(name, kindOpenAI+":")
+}
+
+// lookTime is how long the start waits for servers to say what they have.
+const lookTime = 300 * time.Millisecond
+
+// modelLine tells of the models in one phrase.
+func (r *robot) modelLine() string {
+	b, _ := r.scripts.behaviour()
+	names := modelsOf(b)
+	if len(names) == 0 {
+		return "none; agents are functions"
+	}
+	var words []string
+	for _, m := range r.servers.look(context.Background(), names, lookTime) {
+		words = append(words, m.String())
+	}
+	return strings.Join(words, "; ")
+}
+
+// warm loads the models that scripts name, in the background. What can't be
+// loaded is told; the agents that need it say so again.
+func (r *robot) warm(ctx context.Context) error {
+	b, _ := r.scripts.behaviour()
+	ctx = llm.WithPriority(ctx, llm.Background)
+	for _, name := range modelsOf(b) {
+		if !served(name) {
+			continue
+		}
+		m, err := r.servers.model(name)
+		if w, ok := m.(llm.Warmer); ok && err == nil {
+			err = w.Warm(ctx)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			r.log.Warn("model is not warm", "model", name, "err", err)
+		}
+	}
+	return nil
+}
+
+// trusted says whose words are orders: people's and scripts', and of those
+// that the settings name.
+func (r *robot) trusted(origin string) bool {
+	for _, t := range r.cfg.Models.Trust {
+		if origin == t || strings.HasPrefix(origin, t+":") {
+			return true
+		}
+	}
+	return llm.Trusted(origin)
+}
+
+// lineWriter makes whole lines of what is written.
+type lineWriter struct{ line func([]byte) error }
+
+func (w lineWriter) Write(b []byte) (int, error) {
+	for l := range bytes.Lines(b) {
+		if err := w.line(bytes.TrimSuffix(l, []byte("\n"))); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
+}
