@@ -154,6 +154,7 @@ func TestContract(t *testing.T) {
 	}
 	t.Run("ollama", func(t *testing.T) {
 		llmtest.Run(t, func(t *testing.T) llm.Model {
+			s.revive(t, name) // the check before may have cancelled
 			m := c.Model(name)
 			if _, err := m.Embed(t.Context(), []string{"x"}); err != nil { // by which it learns that it can
 				t.Fatal(err)
@@ -163,6 +164,7 @@ func TestContract(t *testing.T) {
 	})
 	t.Run("openai", func(t *testing.T) {
 		llmtest.Run(t, func(t *testing.T) llm.Model {
+			s.revive(t, name)
 			m := v1(t, name)
 			if _, err := m.Embed(t.Context(), []string{"x"}); err != nil {
 				t.Fatal(err)
