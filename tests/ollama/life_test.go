@@ -119,6 +119,28 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestCancelUnheard: where nobody listens no stream is asked for, and then no
+// number of cancelled requests wedges the server.
+func TestCancelUnheard(t *testing.T) {
+	s := up(t)
+	for _, m := range []llm.Model{s.client(t, ollama.Options{}).Model("tiny"), v1(t, "tiny")} {
+		if _, err := m.Chat(short(t, time.Minute), under(drawn(ask("hello"), 0, 1, 400), bounded), nil); err != nil {
+			t.Fatal(err)
+		}
+		cancelled := 0
+		for i := range 150 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+i%40)*time.Millisecond)
+			if _, err := m.Chat(ctx, drawn(ask("hello"), 1, int64(i), 1900), nil); errors.Is(err, context.DeadlineExceeded) {
+				cancelled++
+			}
+			cancel()
+		}
+		if _, err := m.Chat(short(t, time.Minute), under(drawn(ask("hello"), 0, 1, 400), bounded), nil); err != nil || cancelled < 100 {
+			t.Errorf("after %d cancelled requests: %v", cancelled, err)
+		}
+	}
+}
+
 // TestTimeout: a deadline that passes while the answer comes.
 func TestTimeout(t *testing.T) {
 	m := up(t).client(t, ollama.Options{}).Model("tiny")

@@ -200,6 +200,7 @@ func TestRequest(t *testing.T) {
 	}{
 		{[]any{"model"}, `"m"`},
 		{[]any{"think"}, `false`},
+		{[]any{"stream"}, `false`},
 		{[]any{"truncate"}, `false`},
 		{[]any{"shift"}, `false`},
 		{[]any{"keep_alive"}, `-1`},
@@ -214,6 +215,9 @@ func TestRequest(t *testing.T) {
 		if s := text(row.path...); !strings.HasPrefix(s, strings.TrimSuffix(row.want, "1")) && s != row.want {
 			t.Errorf("%v: got %s, want %s", row.path, s, row.want)
 		}
+	}
+	if _, err := m.Chat(t.Context(), r, func(string) error { return nil }); err != nil || text("stream") != "true" {
+		t.Errorf("with a listener: stream %s, %v", text("stream"), err)
 	}
 	// A structured turn doesn't think, one that may thinks, and limits are kept.
 	under := llmtest.Under(hello(), `{"type":"object"}`)
@@ -261,8 +265,8 @@ func TestSlowDrip(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		_, err := m.Chat(ctx, hello(), nil)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want the deadline's error", err)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "more time") {
+			t.Errorf("got %v, want the deadline's error and what to try", err)
 		}
 	}
 }

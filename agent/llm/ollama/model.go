@@ -39,7 +39,7 @@ func (m *Model) Chat(ctx context.Context, r llm.Request, say func(string) error)
 	if len(r.Messages) == 0 { // Ollama would load the model and say nothing
 		return llm.Message{}, &llm.Trouble{Err: fmt.Errorf("ollama: %w: nothing was asked", llm.ErrEmpty), Model: m.Name(), Remedy: "give it a message"}
 	}
-	req, err := m.request(r)
+	req, err := m.request(r, say != nil)
 	if err != nil {
 		return llm.Message{}, m.trouble(err)
 	}

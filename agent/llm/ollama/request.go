@@ -11,14 +11,16 @@ import (
 	"edged/agent/llm"
 )
 
-// request translates. What Ollama would do by itself is switched off: cutting
+// request translates. It asks for a stream only if somebody listens: to Ollama
+// a client that leaves a stream can take the engine's only slot with it
+// (issue 17131, open at 0.24), one that waits for the whole can't. What Ollama would do by itself is switched off: cutting
 // old messages and forgetting the beginning are ours to do, and a thinking
 // model thinks unless it is told not to.
-func (m *Model) request(r llm.Request) (*api.ChatRequest, error) {
+func (m *Model) request(r llm.Request, stream bool) (*api.ChatRequest, error) {
 	no := false
 	q := &api.ChatRequest{
 		Model: m.name, Messages: make([]api.Message, 0, len(r.Messages)),
-		KeepAlive: m.s.keepAlive(), Options: m.s.options(),
+		Stream: &stream, KeepAlive: m.s.keepAlive(), Options: m.s.options(),
 		Truncate: &no, Shift: &no,
 		Think: &api.ThinkValue{Value: r.Think && r.Schema == nil},
 	}

@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,6 +28,8 @@ func (s *Server) remedy(model string, err error) string {
 	is := func(e error) bool { return errors.Is(err, e) }
 	says := func(words string) bool { return strings.Contains(err.Error(), words) }
 	switch {
+	case is(context.DeadlineExceeded):
+		return "give it more time or a smaller model; if it never answers, start `ollama serve` again: a stream that was left can wedge it"
 	case is(llm.ErrDown):
 		return fmt.Sprintf("is `ollama serve` running at %s? OLLAMA_HOST says where", s.URL())
 	case is(llm.ErrUnknownModel):

@@ -213,13 +213,16 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, want := range map[string]string{
-		"model": `"m"`, "stream": `true`, "top_k": `3`, "max_tokens": `512`, "tool_choice": "", "temperature": "",
+		"model": `"m"`, "stream": `false`, "stream_options": "", "top_k": `3`, "max_tokens": `512`, "tool_choice": "", "temperature": "",
 		"messages": `[{"content":"left","role":"user"},{"content":"","role":"assistant","tool_calls":[{"function":{"arguments":"{\"a\":2}","name":"turn"},"id":"c1","type":"function"}]},{"content":"ok","role":"tool","tool_call_id":"c1"}]`,
 		"tools":    `[{"function":{"description":"Turn.","name":"turn","parameters":{"type":"object","properties":{"d":{"type":"integer","maximum":9}}}},"type":"function"}]`,
 	} {
 		if s := string(got[field]); s != want {
 			t.Errorf("%s: got %s, want %s", field, s, want)
 		}
+	}
+	if _, err := m.Chat(t.Context(), r, func(string) error { return nil }); err != nil || string(got["stream"]) != "true" || string(got["stream_options"]) != `{"include_usage":true}` {
+		t.Errorf("with a listener: stream %s, %s, %v", got["stream"], got["stream_options"], err)
 	}
 	if key != "Bearer secret" {
 		t.Errorf("got key %q", key)

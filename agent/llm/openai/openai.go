@@ -96,12 +96,12 @@ func (m *Model) Chat(ctx context.Context, r llm.Request, say func(string) error)
 	m.mu.Lock()
 	newer := m.newer
 	m.mu.Unlock()
-	resp, err := m.wire.Do(ctx, "POST", "/chat/completions", m.request(r, newer))
+	resp, err := m.wire.Do(ctx, "POST", "/chat/completions", m.request(r, say != nil, newer))
 	if err != nil && !newer && strings.Contains(err.Error(), "max_completion_tokens") {
 		m.mu.Lock()
 		m.newer = true
 		m.mu.Unlock()
-		resp, err = m.wire.Do(ctx, "POST", "/chat/completions", m.request(r, true))
+		resp, err = m.wire.Do(ctx, "POST", "/chat/completions", m.request(r, say != nil, true))
 	}
 	if err != nil {
 		return llm.Message{}, m.trouble(err)

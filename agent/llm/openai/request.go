@@ -23,11 +23,15 @@ func check(r llm.Request) error {
 	return nil
 }
 
-// request translates.
-func (m *Model) request(r llm.Request, newer bool) object {
+// request translates. It asks for a stream only if somebody listens: leaving a
+// stream early is what servers bear worst.
+func (m *Model) request(r llm.Request, stream, newer bool) object {
 	q := object{}
 	maps.Copy(q, m.o.Extra)
-	q["model"], q["stream"], q["stream_options"] = m.o.Name, true, object{"include_usage": true}
+	q["model"], q["stream"] = m.o.Name, stream
+	if stream {
+		q["stream_options"] = object{"include_usage": true}
+	}
 	messages := make([]object, 0, len(r.Messages))
 	for _, x := range r.Messages {
 		messages = append(messages, message(x))
