@@ -36,11 +36,12 @@ type Behaviour struct {
 	contextValue func(*run) starlark.Value
 	root         *background.Supervisor
 
-	life context.Context // of all runs; ends when they are to be cancelled
-	kill context.CancelCauseFunc
-	base context.Context // what life ends with; a reload goes on with it
-	runs runs
-	live atomic.Bool // its triggers count
+	life  context.Context // of all runs; ends when they are to be cancelled
+	kill  context.CancelCauseFunc
+	base  context.Context // what life ends with; a reload goes on with it
+	runs  runs
+	flows flows
+	live  atomic.Bool // its triggers count
 
 	turns atomic.Pointer[turns]
 
@@ -153,8 +154,10 @@ func (b *Behaviour) Start(ctx context.Context) error {
 	resume()
 	if err != nil {
 		_ = b.Stop(context.WithoutCancel(ctx)) // what counts is why it did not start
+		return err
 	}
-	return err
+	b.resumeRuns()
+	return nil
 }
 
 // begin attaches everything. The bus is paused.
@@ -326,6 +329,7 @@ func Swap(ctx context.Context, old, next *Behaviour) error {
 	old.detach()
 	err := errors.Join(<-stopped, old.finish(ctx))
 	next.resume(nil) // what the old runs left
+	next.resumeRuns()
 	return err
 }
 

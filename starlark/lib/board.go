@@ -119,6 +119,7 @@ func (b *Behaviour) bbGet(c *value.Call) (starlark.Value, error) {
 	if err := b.may(c, "bb", key); err != nil {
 		return nil, err
 	}
+	reads(c, "board/"+key)
 	v, ok := b.host.Board.Get(key)
 	if !ok {
 		return c.Value("default"), nil
@@ -160,6 +161,7 @@ func (b *Behaviour) bbHas(c *value.Call) (starlark.Value, error) {
 	if err := b.may(c, "bb", key); err != nil {
 		return nil, err
 	}
+	reads(c, "board/"+key)
 	return starlark.Bool(b.host.Board.Has(key)), nil
 }
 
@@ -167,6 +169,7 @@ func (b *Behaviour) bbKeys(c *value.Call) (starlark.Value, error) {
 	if err := b.may(c, "bb", c.String("prefix")+"*"); err != nil {
 		return nil, err
 	}
+	readsKeys(c, c.String("prefix"))
 	return c.Return(b.host.Board.Keys(c.String("prefix")))
 }
 
@@ -174,6 +177,7 @@ func (b *Behaviour) bbSnapshot(c *value.Call) (starlark.Value, error) {
 	if err := b.may(c, "bb", c.String("prefix")+"*"); err != nil {
 		return nil, err
 	}
+	readsKeys(c, c.String("prefix"))
 	return c.Return(b.host.Board.Snapshot(c.String("prefix")))
 }
 
@@ -240,6 +244,7 @@ func (b *Behaviour) bbEntry(c *value.Call) (starlark.Value, error) {
 	if err := b.may(c, "bb", key); err != nil {
 		return nil, err
 	}
+	reads(c, "board/"+key)
 	e, ok := b.host.Board.Entry(key)
 	if !ok {
 		return nil, nil

@@ -53,6 +53,7 @@ func (b *Behaviour) retained(c *value.Call) (starlark.Value, error) {
 	if err := b.mayHear(c, filter); err != nil {
 		return nil, err
 	}
+	reads(c, filter)
 	var list []starlark.Value
 	for _, e := range b.host.Bus.Retained(filter) {
 		list = append(list, eventValue(e))

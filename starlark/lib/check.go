@@ -9,6 +9,7 @@ import (
 	"edged/background"
 	"edged/bus"
 	"edged/starlark/script"
+	"edged/workflow"
 )
 
 // A Problem is something in a folder that runs, and is likely not what its
@@ -72,8 +73,9 @@ type Summary struct {
 	Agents     []string           `json:"agents,omitempty"`
 	Triggers   []TriggerSummary   `json:"triggers,omitempty"` // what wakes background agents
 	Background *background.Status `json:"background,omitempty"`
-	Running    int                `json:"running"` // runs of handlers and timers
-	Waiting    int                `json:"waiting"` // durable waits
+	Workflows  []workflow.Outline `json:"workflows,omitempty"` // trees, with the state of their latest runs
+	Running    int                `json:"running"`             // runs of handlers and timers
+	Waiting    int                `json:"waiting"`             // durable waits
 }
 
 // A HandlerSummary is one handler, timer, watcher or volunteer.
@@ -113,6 +115,7 @@ func (b *Behaviour) Summary() Summary {
 	for _, p := range parts {
 		s.Handlers = append(s.Handlers, p.summary())
 	}
+	s.Workflows = b.Workflows()
 	st := b.root.Status()
 	if len(st.Children) > 0 {
 		s.Background = &st

@@ -17,7 +17,10 @@ var contextKind = &value.Kind[*run]{
 	Doc:     "The run a function is called in. A parameter called ctx gets it.",
 	Example: "def on_bell(ev, ctx):\n    robot.say(\"who is there?\")\n    answer = ctx.wait_for(\"guard/answer\", timeout = \"10s\")\n    if answer == None:\n        robot.say(\"nobody\")",
 	Attrs: []value.Attr[*run]{
-		{Name: "task", Doc: "What an agent was asked to do; None in a handler.", Get: func(r *run) (any, error) { return r.extra().task, nil }},
+		{Name: "task", Doc: "What an agent was asked to do, in a workflow what the whole of it was; None in a handler.", Get: (*run).firstTask},
+		{Name: "last", Doc: "In a function of a workflow's node, the result of the child that ended last; else None.", Get: (*run).lastResult},
+		{Name: "count", Doc: "In a function of a workflow's node, how many runs of children have ended.", Type: value.Int, Get: (*run).countEnded},
+		{Name: "why", Doc: "In on_halt, what the node was cancelled for.", Type: value.String, Get: func(r *run) (any, error) { return r.extra().why, nil }},
 		{Name: "event", Doc: "The event that is handled; None where there is none.", Get: func(r *run) (any, error) {
 			if !r.handler {
 				return nil, nil

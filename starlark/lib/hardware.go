@@ -95,6 +95,7 @@ func (d *device) read(c *value.Call) (starlark.Value, error) {
 	if err := d.b.may(c, "hw.read", d.name); err != nil {
 		return nil, err
 	}
+	reads(c, "hw/"+d.name)
 	r, ok := d.b.host.Rig.Last(d.name)
 	if !ok {
 		return c.Value("default"), nil

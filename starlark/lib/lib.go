@@ -32,6 +32,7 @@ import (
 	"edged/hw/sim"
 	"edged/starlark/script"
 	"edged/starlark/value"
+	"edged/workflow"
 )
 
 // A Host is the robot that scripts run on. Bus and Board are needed; what else
@@ -50,8 +51,13 @@ type Host struct {
 	Secret func(name string) (string, error) // ErrNoSecret for what is none; nil knows none
 	Data   *os.Root                          // the robot's own data folder, for store
 
-	Library fs.FS         // the files behind @edged//
+	Library fs.FS         // the files behind @edged//; nil is Library()
 	Limits  script.Limits // of one call; zero fields are the defaults of package script
+
+	// Runs keeps durable runs of workflows, and Live how their trees stand,
+	// beyond a reload; nil is one of the behaviour's own.
+	Runs *workflow.Runs
+	Live *workflow.Live
 
 	// GaveUp is told when a behaviour's supervision tree gave up; nil lets the
 	// rest of the robot go on.

@@ -75,7 +75,12 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	for k, v := range o.Extra {
 		b.predeclared[k] = v
 	}
-	src := script.Source{Name: b.folder, FS: folder, Library: h.Library, Entry: o.Entry, Predeclared: b.predeclared, Cover: o.Cover}
+	b.flows.init(h)
+	library := h.Library
+	if library == nil {
+		library = Library()
+	}
+	src := script.Source{Name: b.folder, FS: folder, Library: library, Entry: o.Entry, Predeclared: b.predeclared, Cover: o.Cover}
 	var err error
 	if o.Isolated != nil {
 		err = b.loadIsolated(ctx, src, *o.Isolated)
@@ -120,7 +125,7 @@ type module struct {
 
 // functions are the tables of everything scripts can say without one.
 func functions() [][]row {
-	return [][]row{onRows, timerRows, plainMessageRows, agentRows, backgroundRows, triggerRows, poolRows, boardFormRows, envRows}
+	return [][]row{onRows, timerRows, plainMessageRows, agentRows, backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, boardFormRows, envRows}
 }
 
 // names are what scripts have besides the language.

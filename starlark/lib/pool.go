@@ -15,7 +15,6 @@ import (
 	"edged/pool"
 	"edged/starlark/script"
 	"edged/starlark/value"
-	"edged/workflow"
 )
 
 var poolRows = []row{
@@ -24,19 +23,6 @@ var poolRows = []row{
 		Example: "pool = AgentPool()\npool.register(Agent(\"lookup\", fn = lambda task: bb.get(\"guard/\" + task)))",
 		Returns: "a pool",
 	}, (*Behaviour).agentPool},
-	{value.Func{
-		Name: "Parallel", Doc: "Makes an agent of several: the same task to all at once. It is done when as many as needed are; the others are cancelled. One result per agent, in order, is in .children.",
-		Example: "morning = Parallel(\"morning\", agents = [weather, calendar], timeout = \"10s\")\n\non(\"guard/morning\", lambda ev: robot.say(morning.run(\"briefing\").reply))",
-		Params: []value.Param{
-			{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name, one topic level."},
-			{Name: "agents", Type: value.ListOf(agentKind.Type()), Required: true, Doc: "Who gets the task."},
-			{Name: "need", Type: value.Either(value.OneOf("all"), value.Between(value.Int, 1, 10_000)), Default: "all", Doc: "How many must be done."},
-			{Name: "timeout", Type: value.Duration, Doc: "Ends those that still run."},
-			{Name: "max_concurrency", Type: value.Between(value.Int, 1, 10_000), Doc: "How many run at a time; all if missing."},
-			{Name: "reduce", Type: value.Callable, Doc: "Makes the reply or output of the list of results."},
-		},
-		Returns: "an agent",
-	}, (*Behaviour).parallel},
 }
 
 // agentPool is a pool as scripts see it. What is registered at top level is
@@ -275,45 +261,6 @@ var poolContextKind = &value.Kind[*poolContext]{
 		{Name: "blackboard", Doc: "The module bb.", Get: func(x *poolContext) (any, error) { return x.p.b.predeclared["bb"], nil }},
 		{Name: "overrides", Doc: "What make_ctx was given.", Get: func(x *poolContext) (any, error) { return x.overrides, nil }},
 	},
-}
-
-func (b *Behaviour) parallel(c *value.Call) (starlark.Value, error) {
-	name := c.String("name")
-	if err := validName(name); err != nil {
-		return nil, c.Errorf("name", "argument \"name\": %v", err)
-	}
-	o := workflow.ParallelOptions{Timeout: c.Duration("timeout"), MaxConcurrency: c.Int("max_concurrency")}
-	if c.Value("need") != starlark.String("all") {
-		o.Need = c.Int("need")
-	}
-	reduce, err := newCallback(c, "reduce", "results")
-	if err != nil {
-		return nil, err
-	}
-	if reduce != nil {
-		o.Reduce = func(ctx context.Context, results []agent.Result) (agent.Result, error) {
-			list := make([]starlark.Value, len(results))
-			for i, r := range results {
-				list[i] = wrapResult(r)
-			}
-			r := &run{Context: ctx, b: b, source: "agent:" + name, more: &more{name: name}}
-			v, err := b.do(r, reduce, starlark.NewList(list))
-			if err != nil {
-				return agent.Result{}, err
-			}
-			return resultOf(v)
-		}
-	}
-	var agents []agent.Agent
-	for _, v := range c.List("agents") {
-		a, err := agentKind.Unwrap(v)
-		if err != nil {
-			return nil, err
-		}
-		agents = append(agents, a)
-	}
-	b.noteAgent(name)
-	return agentKind.Wrap(workflow.NewParallel(name, o, agents...)), nil
 }
 
 var boardFormRows = []row{{value.Func{

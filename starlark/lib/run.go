@@ -10,6 +10,7 @@ import (
 
 	"edged/bus"
 	"edged/starlark/script"
+	"edged/workflow"
 )
 
 // Errors that end runs from outside; they are not failures of the script.
@@ -41,6 +42,8 @@ type run struct {
 type more struct {
 	name  string         // of the agent
 	task  any            // a JSON tree
+	view  *workflow.View // of the node whose function runs; nil elsewhere
+	why   string         // an on_halt is called
 	state *starlark.Dict // ctx.state; of the run's goroutine
 }
 
@@ -70,10 +73,11 @@ const (
 	inKey
 	inAccept
 	inTransact
+	inGuard
 )
 
 func (p pure) String() string {
-	return [...]string{"", "where", "a trigger", "key", "accept", "bb.transact"}[p]
+	return [...]string{"", "where", "a trigger", "key", "accept", "bb.transact", "a guard or a condition"}[p]
 }
 
 type runKey struct{}

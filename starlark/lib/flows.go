@@ -1,0 +1,146 @@
+package lib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"edged/agent"
+	"edged/bus"
+	"edged/workflow"
+)
+
+// flows are the workflows of a behaviour.
+type flows struct {
+	rt workflow.Runtime
+
+	mu      sync.Mutex // guards the rest
+	made    []*flow    // at top level, in order
+	nested  map[*flow]bool
+	durable map[string]*flow // that can be resumed, by name
+	live    *workflow.Live
+}
+
+func (s *flows) init(h *Host) {
+	s.nested, s.durable = make(map[*flow]bool), make(map[string]*flow)
+	if s.live = h.Live; s.live == nil {
+		s.live = workflow.NewLive()
+	}
+	on := workflow.OnBus(h.Bus)
+	s.rt = workflow.Runtime{Trace: workflow.Traces(on, s.live), Watcher: on, Runs: h.Runs}
+	if s.rt.Runs == nil {
+		s.rt.Runs = workflow.NewRuns(h.Board.Records("runs"), workflow.RunsOptions{})
+	}
+}
+
+// add notes a node; those that are made while the robot runs are not kept, but
+// for durable ones, which must be found again.
+func (s *flows) add(f *flow, loading bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if loading {
+		s.made = append(s.made, f)
+	}
+	if !f.durable {
+		return nil
+	}
+	if other := s.durable[f.Name()]; other != nil && other.at != f.at {
+		return fmt.Errorf("the name %q is taken by the workflow with a checkpoint at %v: runs are resumed by name", f.Name(), other.at)
+	}
+	s.durable[f.Name()] = f
+	return nil
+}
+
+// nest notes that a node stands in another one.
+func (s *flows) nest(f *flow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nested[f] = true
+}
+
+func (s *flows) trees() (list []*flow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.made {
+		if !s.nested[f] {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Workflows gives the trees that the folder's scripts declare, with the state
+// of the latest run of each: for the page, edged graph and edged why.
+func (b *Behaviour) Workflows() []workflow.Outline {
+	list := []workflow.Outline{}
+	for _, f := range b.flows.trees() {
+		list = append(list, b.flows.live.Outline(f))
+	}
+	return list
+}
+
+// Runs are the durable runs of workflows, also of those that no script declares
+// any more.
+func (b *Behaviour) Runs() *workflow.Runs { return b.flows.rt.Runs }
+
+// ResumeRun goes on with a durable run that was interrupted, and returns at
+// once.
+func (b *Behaviour) ResumeRun(id string) error {
+	info, err := b.Runs().Get(id)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.State == workflow.StateRunning:
+		return fmt.Errorf("%w: %s", workflow.ErrLive, id)
+	case !info.Ended.IsZero():
+		return fmt.Errorf("%w: %s: %s", workflow.ErrOver, id, info.State)
+	}
+	b.flows.mu.Lock()
+	f := b.flows.durable[info.Workflow]
+	b.flows.mu.Unlock()
+	if f == nil {
+		return fmt.Errorf("run %s: no workflow with a checkpoint is called %q", id, info.Workflow)
+	}
+	if !b.spawn(func() { b.resumeRun(f, id) }) {
+		return errors.New("the behaviour is ending")
+	}
+	return nil
+}
+
+func (b *Behaviour) resumeRun(f *flow, id string) {
+	ctx, over := b.untilStop(workflow.WithRuntime(b.life, b.flows.rt))
+	defer over()
+	r, err := b.Runs().Resume(ctx, id, f.node)
+	if err != nil && (r.RunID == "" || r.Status == agent.Failed) {
+		b.report(b.life, "workflow:"+f.Name(), err, bus.Event{})
+	}
+}
+
+// resumeRuns goes on with what the end of a process, or of a version of the
+// scripts, has interrupted. Runs that wait for a person go on waiting.
+func (b *Behaviour) resumeRuns() {
+	b.flows.mu.Lock()
+	any := len(b.flows.durable) > 0
+	b.flows.mu.Unlock()
+	if !any {
+		return
+	}
+	for _, r := range b.Runs().List() {
+		if r.State != workflow.StateInterrupted {
+			continue
+		}
+		if err := b.ResumeRun(r.ID); err != nil {
+			b.report(b.life, "workflow:"+r.Workflow, err, bus.Event{})
+		}
+	}
+}
+
+// errHalted is why a workflow ended that a stop cancelled.
+var errHalted = errors.New("the robot was stopped")
+
+// untilStop makes a context that ends when the robot is stopped.
+func (b *Behaviour) untilStop(ctx context.Context) (context.Context, func()) {
+	return ctx, func() {}
+}
