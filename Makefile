@@ -50,7 +50,8 @@ tidy:           ## go.mod says what the code needs
 bench:          ## the figures of doc/benchmarks.md, as ratios
 	cd tests/bench && { test -d nodered/node_modules || npm install --silent --no-audit --no-fund --no-package-lock --prefix nodered; } && $(GO) run . -o ../../doc/benchmarks.md
 
-slow: peers root ## soak tests and the long fault runs
+slow: peers root ## soak tests, the long fault runs, other boards under emulation
+	@dpkg -s qemu-user >/dev/null 2>&1 || $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user >/dev/null
 	EDGED_PEERS=required EDGED_SLOW=1 $(GO) test -timeout 3h ./...
 
 dist:           ## static binaries for the boards
