@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.starlark.net/starlark"
 
 	"edged/agent"
+	"edged/agent/llm"
 	"edged/background"
 	"edged/starlark/script"
 	"edged/starlark/value"
@@ -16,30 +19,81 @@ import (
 
 var agentParams = []value.Param{
 	{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name, one topic level."},
-	{Name: "fn", Type: value.Callable, Doc: "What it does: called with the task and with ctx, as far as it takes them. Text it returns is the reply, anything else the output; Declined(reason) and EXIT say what they say."},
-	{Name: "model", Type: value.String, Doc: "Not yet: models come with the agents part."},
-	{Name: "instructions", Type: value.String, Default: "", Doc: "What a model is told; kept as description."},
-	{Name: "role", Type: value.String, Default: "", Doc: "What it is, for people."},
+	{Name: "role", Type: value.String, Default: "", Doc: "What it is, in one line: for people, and for agents that may hand over to it."},
+	{Name: "instructions", Type: value.String, Default: "", Doc: "What its model is told."},
+	{Name: "model", Type: modelType, Doc: "Who thinks: \"intent\", \"builtin\", \"ollama:NAME\" or a bare NAME, \"openai:NAME@URL\", \"replay:FILE\", Intents(…), or a list of them: the first that is healthy and able answers."},
+	{Name: "fn", Type: value.Callable, Doc: "In place of a model: called with the task and with ctx, as far as it takes them. Text it returns is the reply, anything else the output; Declined(reason) and EXIT say what they say."},
+	{Name: "topic", Type: value.String, Doc: "In place of a model: where a peer, on this robot or another, takes tasks; see agent.serve."},
+	{Name: "tools", Type: value.List, Doc: "What its model can call: functions, Tool(…), agents, mcp(…). More than 6 confuse small models."},
+	{Name: "output", Type: outputType, Doc: "The form of its answer: a JSON schema, a dict {\"room\": \"one of hall, dock\", \"score\": \"(int, 0..10)\"}, or a function with such parameters."},
+	{Name: "handoffs", Type: value.ListOf(agentKind.Type()), Doc: "Agents that may go on in its place; they see the dialogue so far."},
+	{Name: "traits", Type: value.Dict, Doc: "Its character, HEXACO, each from 0 to 1: honesty emotionality extraversion agreeableness conscientiousness openness."},
+	{Name: "mood", Type: value.Dict, Doc: "Its mood to begin with, each from -1 to 1: valence arousal dominance."},
 	{Name: "capabilities", Type: value.ListOf(value.String), Doc: "What it can be asked for with pool.request."},
-	{Name: "timeout", Type: value.Duration, Doc: "Ends a run that takes longer, with status timeout."},
+	{Name: "allow", Type: value.ListOf(value.String), Doc: "The tools that it and whoever it delegates to may use: names, or prefixes that end in *. All if missing."},
+	{Name: "trust", Type: value.ListOf(value.String), Doc: "Whose words are orders for it, besides people's and scripts': origins such as \"mqtt\" or \"hw:*\"."},
+	{Name: "max_tool_hops", Type: value.Between(value.Int, 0, 50), Default: 3, Doc: "Rounds of tool calls in one run."},
+	{Name: "tool_choice", Type: value.OneOf("auto", "required_first", "required"), Default: "auto", Doc: "When its model must call a tool."},
+	{Name: "temperature", Type: value.Between(value.Number, 0, 2), Doc: "How freely it answers; 0 is always the likeliest. The model's own if missing."},
+	{Name: "seed", Type: value.Int, Doc: "Makes a free answer repeatable."},
+	{Name: "memory", Type: memoryType, Doc: "True, a scope, or Memory(…): it is told what it knows about the task, and gets remember, recall and forget as tools."},
+	{Name: "hooks", Type: value.List, Doc: "What looks into its runs: Hook(…), hook.token_budget(…), or names of those that need no settings."},
+	{Name: "session", Type: value.OneOf("keep", "fresh"), Default: "keep", Doc: "Whether it remembers the conversation."},
+	{Name: "timeout", Type: value.Duration, Doc: "Ends a run that takes longer, waiting for the model included, with status timeout."},
+	{Name: "fuzzy", Type: value.Between(value.Float, 0, 1), Doc: "How sure a sentence must be that is not word for word, for model \"intent\"; 0.8 if missing."},
 }
 
-const agentDoc = "Makes an agent: something with a name that runs a task and gives a result. A failure is a result, too; it never takes the caller down."
+const agentDoc = "Makes an agent: something with a name that runs a task and gives a result. It thinks with a model, or is a function, or a peer elsewhere. A failure is a result, too; it never takes the caller down."
+
+const agentExample = `def go_to(place):
+    """Drive to a room.
+
+    Args:
+      place: one of kitchen, hall, dock
+    """
+    return hw.device("base").drive_to(place)
+
+butler = Agent(
+    "butler",
+    role = "drives about the flat",
+    model = ["intent", "ollama:qwen2.5:1.5b"],
+    tools = [Tool(go_to, effect = "write", sentences = ["(go|drive) to [the] {place}"], response = "Off to the {place}.")],
+)
+on("voice/utterance", lambda ev: robot.say(butler.run(ev["text"], conversation = "voice").reply))`
 
 var agentRows = []row{
-	{value.Func{
-		Name: "Agent", Doc: agentDoc, Params: agentParams, Returns: "an agent",
-		Example: "greet = Agent(\"greet\", fn = lambda task: \"hello \" + task)\n\ndef on_door(ev):\n    log.info(greet.run(\"kitchen\").reply)",
-	}, (*Behaviour).agent},
+	{value.Func{Name: "Agent", Doc: agentDoc, Params: agentParams, Returns: "an agent", Example: agentExample}, (*Behaviour).agent},
 	{value.Func{Name: "LLMAgent", Doc: "The same as Agent.", Params: agentParams, Returns: "an agent"}, (*Behaviour).agent},
 	{value.Func{
-		Name: "Declined", Doc: "What an agent or a volunteer returns that cannot do its task and says so.",
+		Name: "Declined", Doc: "What an agent, a tool or a volunteer returns that cannot do its task and says so.",
 		Example: "def fetch(task):\n    if task != \"cup\":\n        return Declined(\"I only fetch cups\")\n    return \"here it is\"",
 		Params:  []value.Param{{Name: "reason", Type: value.String, Required: true, Positional: true, Doc: "Why."}},
 		Returns: "a value to return",
 	}, func(_ *Behaviour, c *value.Call) (starlark.Value, error) {
 		return declinedKind.Wrap(declined(c.String("reason"))), nil
 	}},
+	{value.Func{
+		Name: "decline", Doc: "Ends the run of the agent or tool it is called in: it cannot do its task. The same as to return Declined(reason), from anywhere.",
+		Example: "def need(key):\n    if not bb.has(key):\n        decline(\"I don't know \" + key)\n    return bb.get(key)",
+		Params:  []value.Param{{Name: "reason", Type: value.String, Required: true, Positional: true, Doc: "Why."}},
+	}, func(_ *Behaviour, c *value.Call) (starlark.Value, error) {
+		return nil, &refusal{c.String("reason")}
+	}},
+}
+
+// refusal is the error of decline.
+type refusal struct{ reason string }
+
+func (r *refusal) Error() string { return "declined: " + r.reason }
+
+// ofDecline gives the outcome of a run that called decline; other errors are
+// as they are.
+func ofDecline(err error) error {
+	var r *refusal
+	if errors.As(err, &r) {
+		return agent.Declined(r.reason)
+	}
+	return err
 }
 
 // declined is what Declined(…) makes.
@@ -65,43 +119,135 @@ var (
 	passValue = verdictKind.Wrap("PASS")
 )
 
-// scriptAgent is an agent made of a script function.
-type scriptAgent struct {
+// identity is what is known of an agent of any kind.
+type identity struct {
 	b            *Behaviour
 	name         string
-	cb           *callback
+	role         string
+	instructions string
 	at           script.Position
 	timeout      time.Duration
 	capabilities []string
+	traits, mood map[string]any
+}
+
+// Name implements agent.Agent.
+func (a *identity) Name() string { return a.name }
+
+// Role is what the agent is, in one line.
+func (a *identity) Role() string { return a.role }
+
+// Capabilities are what the agent can be asked for.
+func (a *identity) Capabilities() []string { return a.capabilities }
+
+func (a *identity) about() *identity { return a }
+
+// aboutAgent gives what is known of an agent; of one that says nothing, its name.
+func aboutAgent(a agent.Agent) *identity {
+	if known, ok := a.(interface{ about() *identity }); ok {
+		return known.about()
+	}
+	return &identity{name: a.Name()}
+}
+
+// scriptAgent is an agent made of a script function.
+type scriptAgent struct {
+	identity
+	cb *callback
 }
 
 var _ agent.Agent = (*scriptAgent)(nil)
 
 func (b *Behaviour) agent(c *value.Call) (starlark.Value, error) {
-	a := &scriptAgent{b: b, name: c.String("name"), at: where(c), timeout: c.Duration("timeout"), capabilities: c.Strings("capabilities")}
-	if c.Has("model") {
-		return nil, &value.Error{Arg: "model", Msg: "models come with the agents part, which is not in this build", Hint: "give the agent a function: fn = …"}
+	id := identity{
+		b: b, name: c.String("name"), role: c.String("role"), instructions: c.String("instructions"), at: where(c),
+		timeout: c.Duration("timeout"), capabilities: c.Strings("capabilities"),
 	}
-	if !c.Has("fn") {
-		return nil, &value.Error{Msg: "an agent needs a function: fn = …", Hint: "models come with the agents part, which is not in this build"}
-	}
-	if err := validName(a.name); err != nil {
+	if err := validName(id.name); err != nil {
 		return nil, c.Errorf("name", "argument \"name\": %v", err)
 	}
+	given := 0
+	for _, kind := range []string{"fn", "model", "topic"} {
+		if c.Has(kind) {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, &value.Error{Msg: "an agent is made of one of fn, model and topic", Hint: "a function: fn = …; a model: model = \"ollama:qwen2.5:1.5b\"; a peer: topic = \"fleet/scout/tasks\""}
+	}
 	var err error
-	if a.cb, err = newCallback(c, "fn", "task"); err != nil {
+	if id.traits, err = scale(c, "traits", 0, "honesty", "emotionality", "extraversion", "agreeableness", "conscientiousness", "openness"); err != nil {
 		return nil, err
 	}
-	b.noteInbox(a.name)
-	b.noteAgent(a.name)
+	if id.mood, err = scale(c, "mood", -1, "valence", "arousal", "dominance"); err != nil {
+		return nil, err
+	}
+	var a agent.Agent
+	switch {
+	case c.Has("fn"):
+		a, err = newScriptAgent(c, id)
+	case c.Has("topic"):
+		a, err = newPeer(c, id)
+	default:
+		a, err = newModelAgent(c, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.noteInbox(id.name)
+	b.noteAgent(id.name)
+	b.noteMade(a)
 	return agentKind.Wrap(a), nil
 }
 
-// Name implements agent.Agent.
-func (a *scriptAgent) Name() string { return a.name }
+// modelOnly are the arguments that mean something only with a model.
+var modelOnly = []string{"tools", "output", "handoffs", "memory", "hooks", "temperature", "seed", "allow", "trust", "fuzzy"}
 
-// Capabilities are what the agent can be asked for.
-func (a *scriptAgent) Capabilities() []string { return a.capabilities }
+func withoutModel(c *value.Call) error {
+	for _, name := range modelOnly {
+		if c.Has(name) {
+			return c.Errorf(name, "argument %q is for agents with a model", name)
+		}
+	}
+	return nil
+}
+
+func newScriptAgent(c *value.Call, id identity) (agent.Agent, error) {
+	if err := withoutModel(c); err != nil {
+		return nil, err
+	}
+	cb, err := newCallback(c, "fn", "task")
+	if err != nil {
+		return nil, err
+	}
+	return &scriptAgent{id, cb}, nil
+}
+
+// scale reads numbers by name from lo to 1.
+func scale(c *value.Call, arg string, lo float64, known ...string) (map[string]any, error) {
+	m, err := c.Dict(arg)
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range m {
+		f, ok := v.(float64)
+		if i, whole := v.(int64); whole {
+			f, ok = float64(i), true
+		}
+		if !slices.Contains(known, k) {
+			hint := "there are " + strings.Join(known, ", ")
+			if near := value.Nearest(k, known); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			return nil, &value.Error{Func: c.Name(), Arg: arg, Msg: fmt.Sprintf("argument %q: unknown %q", arg, k), Hint: hint}
+		}
+		if !ok || f < lo || f > 1 {
+			return nil, c.Errorf(arg, "argument %q: %s is a number from %v to 1, got %v", arg, k, lo, v)
+		}
+		m[k] = f
+	}
+	return m, nil
+}
 
 // Run implements agent.Agent.
 func (a *scriptAgent) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
@@ -116,12 +262,21 @@ func (a *scriptAgent) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	if err != nil {
 		return agent.Result{}, err
 	}
-	r := &run{Context: script.WithRole(ctx, fmt.Sprintf("agent %q", a.name)), b: a.b, source: "agent:" + a.name, more: &more{name: a.name, task: t.Input}}
+	r := a.run(script.WithRole(ctx, fmt.Sprintf("agent %q", a.name)), t)
 	v, err := a.b.do(r, a.cb, task)
 	if err != nil {
-		return agent.Result{}, err
+		return agent.Result{}, ofDecline(err)
 	}
 	return resultOf(v)
+}
+
+// run is a run of the agent. What runs for a tool that only reads does, too.
+func (a *identity) run(ctx context.Context, t agent.Task) *run {
+	r := &run{Context: ctx, b: a.b, source: "agent:" + a.name, more: &more{name: a.name, task: t.Input, from: t.Origin}}
+	if outer := runOf(ctx); outer != nil {
+		r.reads = outer.reads
+	}
+	return r
 }
 
 // resultOf makes a result of what a function returned.
@@ -154,43 +309,158 @@ var agentKind = &value.Kind[agent.Agent]{
 	Doc:  "Something with a name that runs tasks: an agent, or a workflow made of agents.",
 	Attrs: []value.Attr[agent.Agent]{
 		{Name: "name", Doc: "Its name.", Type: value.String, Get: func(a agent.Agent) (any, error) { return a.Name(), nil }},
+		{Name: "role", Doc: "What it is, in one line.", Type: value.String, Get: func(a agent.Agent) (any, error) { return aboutAgent(a).role, nil }},
+		{Name: "instructions", Doc: "What its model is told.", Type: value.String, Get: func(a agent.Agent) (any, error) { return aboutAgent(a).instructions, nil }},
+		{Name: "capabilities", Doc: "What it can be asked for.", Get: func(a agent.Agent) (any, error) { return aboutAgent(a).capabilities, nil }},
+		{Name: "traits", Doc: "Its character, as it was declared.", Get: func(a agent.Agent) (any, error) { return aboutAgent(a).traits, nil }},
+		{Name: "mood", Doc: "Its mood, as it was declared.", Get: func(a agent.Agent) (any, error) { return aboutAgent(a).mood, nil }},
+		{Name: "tools", Doc: "The names of its tools.", Get: func(a agent.Agent) (any, error) {
+			names := []string{}
+			if m, ok := a.(*modelAgent); ok {
+				names = m.toolNames()
+			}
+			return names, nil
+		}},
 	},
-	Methods: []value.Method[agent.Agent]{{
+	Methods: agentMethods,
+	String:  func(a agent.Agent) string { return fmt.Sprintf("<agent %s>", a.Name()) },
+	Key:     func(a agent.Agent) string { return fmt.Sprintf("%s %p", a.Name(), a) },
+}
+
+var agentMethods = []value.Method[agent.Agent]{
+	{
 		Func: value.Func{
 			Name: "run", Doc: "Runs a task and waits for the result. It never fails: look at .ok.",
 			Example: "r = planner.run({\"goal\": \"pick cup\"})\nif not r.ok:\n    log.warn(r.reason)",
 			Params:  runParams, Returns: "a result", Blocks: true,
 		},
 		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) { return runAgent(c, a) },
-	}},
-	String: func(a agent.Agent) string { return fmt.Sprintf("<agent %s>", a.Name()) },
-	Key:    func(a agent.Agent) string { return fmt.Sprintf("%s %p", a.Name(), a) },
+	},
+	{
+		Func: value.Func{
+			Name: "stream", Doc: "Runs a task and yields its answer while it comes, sentence by sentence. Leaving the loop early ends the run.",
+			Example: "s = butler.stream(\"tell me about the kitchen\")\nfor sentence in s:\n    robot.say(sentence)\nlog.info(s.result().status)",
+			Params:  runParams, Returns: "a stream",
+		},
+		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) { return streamAgent(c, a) },
+	},
+	{
+		Func: value.Func{
+			Name: "as_tool", Doc: "Makes a tool of the agent: it gets one task in words and gives its reply. It is limited like the agent that calls it, and starts without its dialogue.",
+			Example: "boss = Agent(\"boss\", model = \"qwen2.5:1.5b\", tools = [cook.as_tool()])",
+			Params: []value.Param{
+				{Name: "name", Type: value.String, Default: "", Doc: "What the model calls it; the agent's name if missing."},
+				{Name: "doc", Type: value.String, Default: "", Doc: "What the model is told; made of the agent's role if missing."}},
+			Returns: "a tool",
+		},
+		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) { return agentAsTool(c, a) },
+	},
+	{
+		Func: value.Func{
+			Name: "serve", Doc: "Lets others, on this robot or another, give it tasks: they say Agent(…, topic = …). What comes from elsewhere is data to a model, and leads to no tool that acts unless the agent trusts its origin.",
+			Example: "Agent(\"scout\", fn = lambda task: \"seen: \" + task).serve(\"guard/scout\")",
+			Params:  []value.Param{{Name: "topic", Type: value.String, Required: true, Positional: true, Doc: "Where the tasks come in."}},
+		},
+		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) { return serveAgent(c, a) },
+	},
 }
 
 var runParams = []value.Param{
 	{Name: "task", Type: value.Data, Positional: true, Doc: "Text, or a JSON value."},
 	{Name: "ctx", Positional: true, Doc: "May be left out: a run inherits the context it is called in."},
 	{Name: "conversation", Type: value.String, Default: "", Doc: "Tasks with the same id share a session."},
+	{Name: "origin", Type: value.String, Default: "", Doc: "Whose words the task is. If missing: whoever gave the task that is being done, the source of the event that is handled if that is not trusted, else the script."},
+	{Name: "priority", Type: value.OneOf("background", "workflow", "person"), Doc: "How urgent it is where requests wait for a model. If missing: a person's if it was spoken, background in a background agent."},
+	{Name: "hooks", Type: value.List, Doc: "Hooks of this run alone, after the agent's own."},
 }
 
 // runAgent runs an agent for a script that waits for it.
 func runAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
-	if script.Loading(c.Thread) {
-		return nil, &value.Error{Msg: "the top level declares, it does not act", Hint: "run agents in a handler, or with after(\"0s\", …)"}
-	}
-	if err := effect(c); err != nil {
-		return nil, err
-	}
-	task, err := c.Tree("task")
+	ctx, t, err := taskOf(c)
 	if err != nil {
 		return nil, err
 	}
-	source := ""
-	if r := runOf(c.Context()); r != nil {
-		source = r.source
-		return performed(background.Perform(c.Context(), r.b.host.Bus, a, agent.Task{Input: task, Origin: source, Conversation: c.String("conversation")})), nil
+	if r := runOf(ctx); r != nil {
+		return performed(background.Perform(ctx, r.b.host.Bus, a, t)), nil
 	}
-	return performed(agent.Run(c.Context(), a, agent.Task{Input: task, Conversation: c.String("conversation")})), nil
+	return performed(agent.Run(ctx, a, t)), nil
+}
+
+// taskOf reads the arguments of a run.
+func taskOf(c *value.Call) (context.Context, agent.Task, error) {
+	var t agent.Task
+	if script.Loading(c.Thread) {
+		return nil, t, &value.Error{Msg: "the top level declares, it does not act", Hint: "run agents in a handler, or with after(\"0s\", …)"}
+	}
+	if err := effect(c); err != nil {
+		return nil, t, err
+	}
+	input, err := c.Tree("task")
+	if err != nil {
+		return nil, t, err
+	}
+	t = agent.Task{Input: input, Conversation: c.String("conversation"), Origin: c.String("origin")}
+	ctx := c.Context()
+	r := runOf(ctx)
+	if r != nil {
+		if t.Origin == "" {
+			t.Origin = r.origin()
+		}
+		if ctx, err = r.b.withHooks(c, ctx); err != nil {
+			return nil, t, err
+		}
+	}
+	return withPriority(ctx, r, c.String("priority")), t, nil
+}
+
+// origin is whose words a task is that this run gives to an agent.
+func (r *run) origin() string {
+	if r.more != nil && r.from != "" {
+		return r.from
+	}
+	if e := r.handled(); e != nil && !r.b.trusted(e.Source) {
+		return e.Source
+	}
+	return r.source
+}
+
+// handled is the event of a handler.
+func (r *run) handled() *event {
+	if !r.handler {
+		return nil
+	}
+	e, err := eventKind.Unwrap(r.args[0])
+	if err != nil {
+		return nil
+	}
+	return e
+}
+
+// withPriority says how urgent the requests are that a run makes.
+func withPriority(ctx context.Context, r *run, asked string) context.Context {
+	switch asked {
+	case "background":
+		return llm.WithPriority(ctx, llm.Background)
+	case "workflow":
+		return llm.WithPriority(ctx, llm.Workflow)
+	case "person":
+		return llm.WithPriority(ctx, llm.Person)
+	}
+	if r != nil {
+		if e := r.handled(); e != nil && strings.HasPrefix(e.Topic, "voice/") {
+			return llm.WithPriority(ctx, llm.Person)
+		}
+	}
+	return ctx
+}
+
+// behind is an agent whose requests let all others pass.
+func behind(a agent.Agent) agent.Agent { return &lowly{a} }
+
+type lowly struct{ agent.Agent }
+
+func (l *lowly) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
+	return l.Agent.Run(llm.WithPriority(ctx, llm.Background), t)
 }
 
 // outcome is a result as scripts see it.
@@ -245,6 +515,7 @@ var resultKind = &value.Kind[*outcome]{
 		{Name: "usage", Doc: "What it spent on models: calls, prompt_tokens, output_tokens.", Get: func(r *outcome) (any, error) {
 			return map[string]any{"calls": int64(r.Usage.Calls), "prompt_tokens": int64(r.Usage.PromptTokens), "output_tokens": int64(r.Usage.OutputTokens)}, nil
 		}},
+		{Name: "receipts", Doc: "The tools that really ran, in order: dicts of tool, args, and result or error. What a reply claims beyond them did not happen.", Get: func(r *outcome) (any, error) { return receipts(r.Receipts), nil }},
 		{Name: "run_id", Doc: "The run's id in the trace.", Type: value.String, Get: func(r *outcome) (any, error) { return r.RunID, nil }},
 		{Name: "children", Doc: "The results of the parts, in order.", Get: func(r *outcome) (any, error) {
 			list := make([]starlark.Value, len(r.Children))

@@ -109,7 +109,7 @@ func (b *Behaviour) agentOptions(c *value.Call, name string, a agent.Agent) (o b
 		return o, err
 	}
 	o = background.AgentOptions{
-		Name: name, Agent: a, Bus: b.host.Bus, SubscribeTo: c.Strings("subscribe_to"), Watch: c.Strings("watch"),
+		Name: name, Agent: behind(a), Bus: b.host.Bus, SubscribeTo: c.Strings("subscribe_to"), Watch: c.Strings("watch"),
 		MaxQueue: c.Int("max_queue"), MaxRestarts: c.Int("max_restarts"), RestartWindow: c.Duration("restart_window"),
 		Backoff: c.Duration("backoff"), MaxBackoff: c.Duration("max_backoff"), DependsOn: c.Strings("depends_on"),
 		Shutdown: c.Duration("shutdown"), KeepSession: c.String("session") == "keep", SelfEvents: c.Bool("self_events"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"go.starlark.net/starlark"
 
+	"edged/agent"
+	"edged/agent/llm"
 	"edged/background"
 	"edged/starlark/script"
 	"edged/starlark/value"
@@ -23,6 +26,8 @@ import (
 type Behaviour struct {
 	host         *Host
 	folder       string
+	dir          fs.FS // its files
+	ownSessions  *Sessions
 	grants       Grants
 	testing      bool
 	stimulus     func()            // told in tests that the world is changed
@@ -57,6 +62,11 @@ type Behaviour struct {
 	pools    []*agentPool
 	inboxes  map[string]bool
 	agents   map[string]int         // how often a name was given
+	made     []agent.Agent          // in the order they were declared
+	tools    []*tool                // that scripts made, in that order
+	served   map[string]bool        // names of server models that are used
+	known    map[string]llm.Model   // models by name
+	warnings []Problem              // for Check
 	durables map[string]*durableRun // runs with a record
 	claimed  map[string]bool        // names of durable timers that are set
 	started  bool

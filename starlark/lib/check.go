@@ -57,6 +57,7 @@ func (b *Behaviour) Check() []Problem {
 			list = append(list, Problem{script.Position{File: b.files()[len(b.files())-1]}, "agent-name", fmt.Sprintf("%d agents are called %q", n, name), "their events can't be told apart"})
 		}
 	}
+	list = append(list, b.warnings...)
 	slices.SortStableFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.At.File, b.At.File), a.At.Line-b.At.Line, a.At.Col-b.At.Col, cmp.Compare(a.Msg, b.Msg))
 	})

@@ -11,8 +11,9 @@ import (
 // Grants say what a folder's scripts may use beyond computing and their own
 // topics and keys. Every list holds patterns: topic filters
 // for BusPub and BusSub; keys, prefixes ending in * or "*" for BB; names of
-// devices, with a * at the end or alone, for HWRead and HWWrite. The zero value
-// grants nothing; All grants everything.
+// devices, with a * at the end or alone, for HWRead and HWWrite; names of models
+// like "ollama:qwen2.5:1.5b" for LLM; addresses for HTTP and commands for Exec,
+// in the same way. The zero value grants nothing; All grants everything.
 //
 // In edged.toml they are the table allow:
 //
@@ -41,6 +42,12 @@ func (g *Grants) list(name string) []string {
 		return g.HWRead
 	case "hw.write":
 		return g.HWWrite
+	case "llm":
+		return g.LLM
+	case "http":
+		return g.HTTP
+	case "exec":
+		return g.Exec
 	}
 	return nil
 }
@@ -98,7 +105,15 @@ func (b *Behaviour) mayChange(c *value.Call, capability, what string) error {
 	if err := effect(c); err != nil {
 		return err
 	}
+	if r := runOf(c.Context()); r != nil && r.reads && capability == "hw.write" {
+		return readsOnly("moves " + what)
+	}
 	return b.may(c, capability, what)
+}
+
+// readsOnly is the error of a tool that acts although it was declared to read.
+func readsOnly(does string) error {
+	return &value.Error{Msg: "the tool was declared to read only, but it " + does, Hint: "declare it with Tool(fn, effect = \"write\"): then it passes the gate"}
 }
 
 // fromTest reports whether a test file makes the call: it may do everything.
@@ -182,6 +197,9 @@ func (b *Behaviour) mayPublish(c *value.Call, topic string) error {
 	}
 	if err := bus.ValidTopic(topic); err != nil {
 		return err
+	}
+	if r := runOf(c.Context()); r != nil && r.reads && !own(b.folder, "bus.pub", topic) {
+		return readsOnly("publishes " + topic)
 	}
 	return b.may(c, "bus.pub", topic)
 }

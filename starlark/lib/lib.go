@@ -18,6 +18,7 @@
 package lib
 
 import (
+	"context"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -25,6 +26,8 @@ import (
 
 	"go.starlark.net/starlark"
 
+	"edged/agent/llm"
+	"edged/agent/llm/memory"
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
@@ -58,6 +61,22 @@ type Host struct {
 	// beyond a reload; nil is one of the behaviour's own.
 	Runs *workflow.Runs
 	Live *workflow.Live
+	// Models gives the model of a server by its name, "ollama:qwen2.5:1.5b", or
+	// "builtin". It is called when a model is first asked, maybe more than once;
+	// whoever gives it puts a queue in front. Nil knows the embedded one only.
+	Models        func(name string) (llm.Model, error)
+	Memory        *memory.Memory           // what agents and scripts remember; nil remembers nothing
+	Sessions      *Sessions                // conversations; nil ends them with the behaviour
+	Audit         *llm.Audit               // has every call of a model; nil keeps none
+	Trusted       func(origin string) bool // whose words are orders; nil is llm.Trusted
+	TaintedWrites bool                     // words of others may lead to tools that act
+	// Confirm asks a person whether a call may be made; nil error is yes, for
+	// exactly these arguments. Its context ends when the answer would come too
+	// late. Nil asks nobody, and such calls are refused.
+	Confirm func(ctx context.Context, q Question) error
+	// MCP gives the tools of a Model Context Protocol server, "stdio:…" or
+	// "http://…"; nil knows none.
+	MCP func(ctx context.Context, address string) ([]llm.Tool, error)
 
 	// GaveUp is told when a behaviour's supervision tree gave up; nil lets the
 	// rest of the robot go on.

@@ -13,6 +13,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 
+	"edged/agent/llm"
 	"edged/background"
 	"edged/starlark/script"
 	"edged/starlark/value"
@@ -53,9 +54,10 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 		return nil, fmt.Errorf("lib: load: folder %w", err)
 	}
 	b := &Behaviour{
-		host: h, folder: o.Folder, grants: o.Grants, testing: o.testing, log: h.Log,
+		host: h, folder: o.Folder, dir: folder, ownSessions: NewSessions(), grants: o.Grants, testing: o.testing, log: h.Log,
 		parts: make(map[part]int), inboxes: make(map[string]bool), agents: make(map[string]int),
 		durables: make(map[string]*durableRun), claimed: make(map[string]bool),
+		served: make(map[string]bool), known: make(map[string]llm.Model),
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
@@ -73,7 +75,7 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	b.root = background.NewSupervisor("scripts:"+b.folder, background.Options{Bus: h.Bus, OnGiveUp: h.GaveUp})
 	b.predeclared = b.names()
 	for k, v := range o.Extra {
-		b.predeclared[k] = v
+		b.predeclared[k] = merged(b.predeclared[k], v)
 	}
 	b.flows.init(h)
 	library := h.Library
@@ -92,6 +94,20 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 		return nil, err
 	}
 	return b, nil
+}
+
+// merged adds the members of a module to those of one with the same name.
+func merged(old, more starlark.Value) starlark.Value {
+	was, ok := old.(*value.Module)
+	m, ok2 := more.(*value.Module)
+	if !ok || !ok2 {
+		return more
+	}
+	members := starlark.StringDict{}
+	for _, name := range m.AttrNames() {
+		members[name], _ = m.Attr(name) // it is there
+	}
+	return was.With(members)
 }
 
 // print is what scripts print: for people.
@@ -114,6 +130,9 @@ func modules() []module {
 		{"time", "Points in time and durations. A duration may also be written \"250ms\", \"1m30s\", or as a number of seconds.", [][]row{timeRows}},
 		{"math", "Mathematics.", [][]row{mathRows}},
 		{"re", "Regular expressions, in RE2's syntax: they take time in proportion to the text.", [][]row{regexpRows}},
+		{"model", "Models without agents around them.", [][]row{modelRows}},
+		{"hook", "What looks into the runs of agents that have a model, ready made. Those small models need are always there: loop detector, echoed payload, schema retry, tool error budget, truncated results.", [][]row{hookRows}},
+		{"memory", "What is known from before: facts, preferences, episodes and notes, in the blackboard's file. A scope is whose it is; the folder's own is its name, others need a grant of bb \"memory/SCOPE\".", [][]row{memoryRows}},
 		{"store", "Files in the robot's own data folder. State belongs on the blackboard; this is for what others read.", [][]row{storeRows}},
 	}
 }
@@ -125,7 +144,10 @@ type module struct {
 
 // functions are the tables of everything scripts can say without one.
 func functions() [][]row {
-	return [][]row{onRows, timerRows, plainMessageRows, agentRows, backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, boardFormRows, envRows}
+	return [][]row{
+		onRows, timerRows, plainMessageRows, agentRows, toolRows, intentRows, delegateRows, hookFormRows, memoryFormRows,
+		backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, boardFormRows, envRows,
+	}
 }
 
 // names are what scripts have besides the language.
@@ -161,7 +183,7 @@ func (b *Behaviour) names() starlark.StringDict {
 func kinds() []value.Describer {
 	return []value.Describer{
 		eventKind, messageKind, subscriptionKind, timerKind, contextKind, viewKind, watchKind, requestKind, volunteerKind,
-		futureKind, agentKind, resultKind, declinedKind, verdictKind, triggerKind, unitKind, poolKind, poolContextKind,
+		futureKind, agentKind, toolKind, toolsetKind, intentKind, intentsKind, handoffKind, hookKind, stepKind, streamKind, memoryKind, promptKind, resultKind, declinedKind, verdictKind, triggerKind, unitKind, poolKind, poolContextKind,
 		deviceKind, goalKind, matchKind, secretKind,
 	}
 }

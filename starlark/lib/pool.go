@@ -191,7 +191,7 @@ var poolKind = &value.Kind[*agentPool]{
 			},
 		},
 		{
-			Func: value.Func{Name: "run", Doc: "Gives a task to an agent and waits for the result.", Params: append([]value.Param{poolName}, runParams...), Returns: "a result", Blocks: true},
+			Func: value.Func{Name: "run", Doc: "Gives a task to an agent and waits for the result.", Params: append([]value.Param{poolName}, runParams[:3]...), Returns: "a result", Blocks: true},
 			Do:   (*agentPool).run,
 		},
 		{

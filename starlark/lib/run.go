@@ -35,6 +35,7 @@ type run struct {
 	handler bool // args holds the event
 	trusted bool // the operator's own line: everything is granted
 	main    bool // the test itself, who alone may wait until all is settled
+	reads   bool // a tool that only reads, or what runs for one: nothing is moved or sent
 	pure    pure // what forbids effects now; of the run's goroutine
 }
 
@@ -44,6 +45,7 @@ type more struct {
 	task  any            // a JSON tree
 	view  *workflow.View // of the node whose function runs; nil elsewhere
 	why   string         // an on_halt is called
+	from  string         // whose words the task is
 	state *starlark.Dict // ctx.state; of the run's goroutine
 }
 

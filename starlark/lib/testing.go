@@ -18,6 +18,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"edged/agent/llm/memory"
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
@@ -126,15 +127,17 @@ func CheckTest(ctx context.Context, o TestOptions) ([]Problem, error) {
 
 // testRobot is a robot for the time of one test.
 type testRobot struct {
-	o     TestOptions
-	bus   *bus.Bus
-	board *blackboard.Board
-	rig   *hw.Rig
-	tree  *background.Supervisor
-	host  *Host
-	log   *eventLog
-	b     *Behaviour
-	begun time.Time
+	o      TestOptions
+	bus    *bus.Bus
+	board  *blackboard.Board
+	rig    *hw.Rig
+	tree   *background.Supervisor
+	host   *Host
+	log    *eventLog
+	models *testModels
+	person *testPerson
+	b      *Behaviour
+	begun  time.Time
 }
 
 func newTestRobot(o TestOptions) (t *testRobot, err error) {
@@ -172,6 +175,12 @@ func newTestRobot(o TestOptions) (t *testRobot, err error) {
 		Name: o.Name, Bus: t.bus, Board: t.board, Rig: t.rig, World: world, Log: log, Print: o.Out,
 		Env: o.Env, Secret: o.Secret, Data: o.Data, Library: o.Library, Limits: o.Limits,
 	}
+	known, err := memory.Open(context.Background(), t.board.Records("memory"), memory.Options{})
+	if err != nil {
+		return t, err
+	}
+	t.models, t.person = newTestModels(), &testPerson{}
+	t.host.Models, t.host.Memory, t.host.Confirm = t.models.get, known, t.person.confirm
 	t.log, err = newEventLog(t.bus)
 	return t, err
 }
@@ -252,7 +261,7 @@ func (t *testRobot) close() error {
 func (t *testRobot) names() starlark.StringDict {
 	d := starlark.StringDict{}
 	modules := map[string][]value.Func{}
-	for _, r := range testRows {
+	for _, r := range slices.Concat(testRows, modelTestRows) {
 		f := r.Func
 		f.Do = func(c *value.Call) (starlark.Value, error) { return r.do(t, c) }
 		if m, _, dotted := strings.Cut(f.Name, "."); dotted {
@@ -262,13 +271,16 @@ func (t *testRobot) names() starlark.StringDict {
 		}
 	}
 	d["assert"] = value.NewModule("assert", "What must be, in tests.", modules["assert"]...)
+	d["model"] = value.NewModule("model", "Models without agents around them.", modules["model"]...)
+	d["person"] = value.NewModule("person", "Who is asked, in tests.", modules["person"]...)
 	d["clock"] = value.NewModule("clock", "The virtual clock of tests.", modules["clock"]...)
 	return d
 }
 
 // testEntries describe what tests have besides.
 func testEntries() []value.Entry {
-	return value.Catalogue((&testRobot{}).names())
+	all := value.Catalogue((&testRobot{}).names())
+	return slices.DeleteFunc(all, func(e value.Entry) bool { return e.Name == "model" }) // scripts have it too
 }
 
 // eventLog keeps what happened in a test.

@@ -76,6 +76,16 @@ func (c *Call) at(name string) starlark.Value {
 	panic(fmt.Sprintf("%s has no parameter %q in its table", c.b.f.Name, name))
 }
 
+// Declares reports whether the table has a parameter of that name.
+func (c *Call) Declares(name string) bool {
+	for i := range c.b.f.Params {
+		if c.b.f.Params[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // Has reports whether the argument was given or has a default.
 func (c *Call) Has(name string) bool { return c.at(name) != nil }
 

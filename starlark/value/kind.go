@@ -39,6 +39,7 @@ type Kind[T any] struct {
 	Key    func(T) string              // makes x usable as dict key; equal values, equal keys
 	Index  func(T, string) (any, bool) // x["key"] and "key" in x, values as FromGo takes them
 	Keys   func(T) []string            // with Index: iteration and dict(x)
+	Walk   func(T) starlark.Iterator   // without Index: for v in x
 
 	once    sync.Once
 	names   []string
@@ -98,6 +99,9 @@ func (k *Kind[T]) Wrap(v T) starlark.Value {
 			return &iterObject[T]{indexObject[T]{o}}
 		}
 		return &indexObject[T]{o}
+	}
+	if k.Walk != nil {
+		return &walkObject[T]{o}
 	}
 	return &o
 }
@@ -285,6 +289,12 @@ func (o *iterObject[T]) Iterate() starlark.Iterator {
 
 // Len implements starlark.Sequence.
 func (o *iterObject[T]) Len() int { return len(o.k.Keys(o.v)) }
+
+// walkObject is an object whose elements come one by one.
+type walkObject[T any] struct{ object[T] }
+
+// Iterate implements starlark.Iterable.
+func (o *walkObject[T]) Iterate() starlark.Iterator { return o.k.Walk(o.v) }
 
 func noAttr(owner, name string, names []string) error {
 	e := &Error{Func: owner, Arg: name, Msg: fmt.Sprintf("has no %q", name)}

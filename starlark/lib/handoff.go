@@ -1,0 +1,139 @@
+package lib
+
+import (
+	"context"
+	"fmt"
+
+	"go.starlark.net/starlark"
+
+	"edged/agent"
+	"edged/agent/llm"
+	"edged/background"
+	"edged/blackboard"
+	"edged/starlark/script"
+	"edged/starlark/value"
+)
+
+var delegateRows = []row{
+	{value.Func{
+		Name: "Handoff", Doc: "What a tool's function returns to give the rest of the run to another agent, which sees the dialogue so far. It is done after all other calls of the same answer; its outcome is the run's.",
+		Example: "def to_cook(dish):\n    \"\"\"Hand over to the cook.\"\"\"\n    return Handoff(cook, state_update = {\"guard/dish\": dish})",
+		Params: []value.Param{
+			{Name: "target", Type: agentKind.Type(), Required: true, Positional: true, Doc: "Who goes on."},
+			{Name: "state_update", Type: value.Dict, Doc: "Keys of the blackboard that are set before."},
+			{Name: "parallel_targets", Type: value.ListOf(agentKind.Type()), Doc: "Agents that do the same task beside it."}},
+		Returns: "a value to return",
+	}, (*Behaviour).handoffTo},
+	{value.Func{
+		Name: "spawn", Doc: "Lets a helper of an agent's making do a task: the same model, role and limits, no memory of its own, and only the tools given here.", Blocks: true,
+		Example: "r = spawn(butler, \"which lamps are on?\", tools = [list_lamps])",
+		Params: []value.Param{
+			{Name: "agent", Type: agentKind.Type(), Required: true, Positional: true, Doc: "An agent with a model."},
+			{Name: "task", Type: value.Data, Required: true, Positional: true, Doc: "Text, or a JSON value."},
+			{Name: "tools", Type: value.List, Doc: "What it may call; nothing if missing."}},
+		Returns: "a result",
+	}, (*Behaviour).spawnHelper},
+}
+
+var handoffKind = &value.Kind[*llm.Handoff]{
+	Name: "handoff", Doc: "A wish to give the run to another agent, see Handoff.",
+	Attrs: []value.Attr[*llm.Handoff]{
+		{Name: "target", Doc: "The name of who goes on.", Type: value.String, Get: func(h *llm.Handoff) (any, error) { return h.Target.Name(), nil }},
+	},
+	String: func(h *llm.Handoff) string { return fmt.Sprintf("<handoff to %s>", h.Target.Name()) },
+}
+
+func (b *Behaviour) handoffTo(c *value.Call) (starlark.Value, error) {
+	h := &llm.Handoff{Target: b.traced(agentKind.Arg(c, "target"), true)}
+	for _, v := range c.List("parallel_targets") {
+		a, err := agentKind.Unwrap(v)
+		if err != nil {
+			return nil, err
+		}
+		h.Parallel = append(h.Parallel, b.traced(a, true))
+	}
+	var err error
+	if h.State, err = c.Dict("state_update"); err != nil {
+		return nil, err
+	}
+	for key := range h.State {
+		if err := b.mayChange(c, "bb", key); err != nil {
+			return nil, err
+		}
+	}
+	return handoffKind.Wrap(h), nil
+}
+
+// updateState writes what a handoff brings along.
+func (b *Behaviour) updateState(ctx context.Context, state map[string]any) error {
+	source := "agent"
+	if r := runOf(ctx); r != nil {
+		source = r.source
+	}
+	return b.host.Board.Update(ctx, source, state, blackboard.SetOptions{})
+}
+
+// agentTool makes a tool of an agent. What a peer elsewhere says is data.
+func (b *Behaviour) agentTool(a agent.Agent, name, doc string) *tool {
+	t := &tool{b: b, Tool: llm.AsTool(b.traced(a, false), name, doc)}
+	_, t.Foreign = a.(*peer)
+	return t
+}
+
+func agentAsTool(c *value.Call, a agent.Agent) (starlark.Value, error) {
+	b := aboutAgent(a).b
+	if r := runOf(c.Context()); b == nil && r != nil {
+		b = r.b
+	}
+	if b == nil {
+		return nil, fmt.Errorf("%s can't become a tool at top level", a.Name())
+	}
+	return toolKind.Wrap(b.agentTool(a, c.String("name"), c.String("doc"))), nil
+}
+
+func (b *Behaviour) spawnHelper(c *value.Call) (starlark.Value, error) {
+	if script.Loading(c.Thread) {
+		return nil, &value.Error{Msg: "the top level declares, it does not act", Hint: "spawn in a handler or a tool"}
+	}
+	if err := effect(c); err != nil {
+		return nil, err
+	}
+	a, ok := agentKind.Arg(c, "agent").(*modelAgent)
+	if !ok {
+		return nil, c.Errorf("agent", "argument \"agent\": %s has no model", agentKind.Arg(c, "agent").Name())
+	}
+	task, err := c.Tree("task")
+	if err != nil {
+		return nil, err
+	}
+	tools, sets, err := b.toolsOf(c, "tools")
+	if err != nil {
+		return nil, err
+	}
+	t := agent.Task{Input: task}
+	if r := runOf(c.Context()); r != nil {
+		t.Origin = r.origin()
+	}
+	name := a.name + ".sub"
+	helper := agent.Func(name, func(ctx context.Context, t agent.Task) (agent.Result, error) {
+		m, err := a.get(ctx)
+		if err != nil {
+			return agent.Result{}, err
+		}
+		var list []llm.Tool
+		for _, x := range tools {
+			list = append(list, x.Tool)
+		}
+		for _, s := range sets {
+			more, err := s.tools(ctx, b)
+			if err != nil {
+				return agent.Result{}, err
+			}
+			list = append(list, more...)
+		}
+		ctx, over := b.turn(llm.WithHooks(ctx, limits(name, tools)))
+		defer over()
+		return llm.Spawn(ctx, m, t, list)
+	})
+	return performed(background.Perform(c.Context(), b.host.Bus, helper, t)), nil
+}
