@@ -1,7 +1,6 @@
 package lib
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -110,7 +109,7 @@ func (b *Behaviour) ResumeRun(id string) error {
 }
 
 func (b *Behaviour) resumeRun(f *flow, id string) {
-	ctx, over := b.untilStop(workflow.WithRuntime(b.life, b.flows.rt))
+	ctx, over := b.turn(workflow.WithRuntime(b.life, b.flows.rt))
 	defer over()
 	r, err := b.Runs().Resume(ctx, id, f.node)
 	if err != nil && (r.RunID == "" || r.Status == agent.Failed) {
@@ -135,12 +134,4 @@ func (b *Behaviour) resumeRuns() {
 			b.report(b.life, "workflow:"+r.Workflow, err, bus.Event{})
 		}
 	}
-}
-
-// errHalted is why a workflow ended that a stop cancelled.
-var errHalted = errors.New("the robot was stopped")
-
-// untilStop makes a context that ends when the robot is stopped.
-func (b *Behaviour) untilStop(ctx context.Context) (context.Context, func()) {
-	return ctx, func() {}
 }

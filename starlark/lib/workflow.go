@@ -1,6 +1,7 @@
 package lib
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,12 +44,12 @@ func (f *flow) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	if _, inside := workflow.TaskOf(ctx); inside {
 		return f.node.Run(ctx, t)
 	}
-	ctx, over := f.b.untilStop(workflow.WithRuntime(ctx, f.b.flows.rt))
+	ctx, over := f.b.turn(workflow.WithRuntime(ctx, f.b.flows.rt))
 	defer over()
 	r, err := agent.Run(ctx, f.node, t)
-	if err != nil && r.Status == agent.Cancelled && errors.Is(context.Cause(ctx), errHalted) {
-		r.Reason = errHalted.Error()
-		err = fmt.Errorf("%w: %w", agent.ErrCancelled, errHalted)
+	if err != nil && r.Status == agent.Cancelled && errors.Is(context.Cause(ctx), errRobotStopped) {
+		r.Reason = "the robot was stopped"
+		err = fmt.Errorf("%w: %w", agent.ErrCancelled, errRobotStopped)
 	}
 	return r, err
 }
@@ -217,13 +218,14 @@ func flowRow(f value.Func, do maker) row {
 	f.Params = append(slices.Clip(f.Params), nodeParams...)
 	f.Returns = "an agent"
 	return row{f, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
-		name := c.String("name")
-		if name != "" || !slices.ContainsFunc(f.Params, func(p value.Param) bool { return p.Name == "name" && !p.Required }) {
-			if err := validName(name); err != nil {
+		name := ""
+		if i := slices.IndexFunc(f.Params, func(p value.Param) bool { return p.Name == "name" }); i >= 0 {
+			name = c.String("name")
+			if err := validName(name); err != nil && (name != "" || f.Params[i].Required) {
 				return nil, c.Errorf("name", "argument \"name\": %v", err)
 			}
 		}
-		o, err := b.nodeOptions(c, name)
+		o, err := b.nodeOptions(c, cmp.Or(name, childName(c, f.Params[0].Name)))
 		if err != nil {
 			return nil, err
 		}
@@ -233,6 +235,19 @@ func flowRow(f value.Func, do maker) row {
 		}
 		return b.declareFlow(c, a, o.Checkpoint)
 	}}
+}
+
+// childName is what the functions of a node without a name of its own run as.
+func childName(c *value.Call, arg string) string {
+	switch v := c.Value(arg).(type) {
+	case starlark.Callable:
+		return v.Name()
+	default:
+		if a, err := agentKind.Unwrap(v); err == nil {
+			return a.Name()
+		}
+	}
+	return strings.ToLower(c.Name())
 }
 
 // declareFlow notes a node and gives it to the script.
