@@ -165,9 +165,10 @@ func (f *frame) do(c agent.Agent, t agent.Task) (agent.Result, error) {
 	if f.run.rt.Trace == nil || nodeOf(c) != nil {
 		return agent.Run(f, c, t)
 	}
-	f.Context = f.tell(f.Context, Moment{Phase: Started, Name: c.Name(), Kind: "agent"})
+	kind := kindOf(c)
+	f.Context = f.tell(f.Context, Moment{Phase: Started, Name: c.Name(), Kind: kind})
 	r, err := agent.Run(f, c, t)
-	f.tell(f.Context, Moment{Phase: Ended, Name: c.Name(), Kind: "agent", Elapsed: r.Elapsed}.of(f, r, err))
+	f.tell(f.Context, Moment{Phase: Ended, Name: c.Name(), Kind: kind, Elapsed: r.Elapsed}.of(f, r, err))
 	return r, err
 }
 

@@ -245,10 +245,11 @@ func add(u *agent.Usage, r agent.Result) {
 	u.OutputTokens += r.Usage.OutputTokens
 }
 
-// next makes a child's answer the following child's task.
+// next makes a child's answer the following child's task: what it said, or its
+// output where it said nothing else.
 func next(t agent.Task, r agent.Result) agent.Task {
 	t.Input = r.Reply
-	if r.Reply == "" && r.Output != nil {
+	if r.Output != nil && (r.Reply == "" || r.Reply == (agent.Task{Input: r.Output}).Text()) {
 		t.Input = r.Output
 	}
 	return t

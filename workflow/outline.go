@@ -34,19 +34,7 @@ func describe(a agent.Agent, path, label string) Outline {
 	o := Outline{Name: a.Name(), Kind: "agent", Path: path, Label: label, Effect: string(effectOf(a))}
 	n := nodeOf(a)
 	if n == nil {
-		for x := a; x != nil; {
-			switch x.(type) {
-			case *Condition:
-				o.Kind = "condition"
-			case *Action:
-				o.Kind = "action"
-			}
-			w, ok := x.(Wrapper)
-			if !ok {
-				break
-			}
-			x = w.Unwrap()
-		}
+		o.Kind = kindOf(a)
 		return o
 	}
 	o.Kind, o.Detail, o.Durable = n.kind, n.detail, n.opt.Checkpoint
@@ -64,6 +52,27 @@ func describe(a agent.Agent, path, label string) Outline {
 		o.Children = append(o.Children, describe(c, at, label))
 	}
 	return o
+}
+
+// kindOf is what a leaf is: a "condition", an "action", what it says itself
+// with Kind() string, or an "agent".
+func kindOf(a agent.Agent) string {
+	for a != nil {
+		switch x := a.(type) {
+		case *Condition:
+			return "condition"
+		case *Action:
+			return "action"
+		case interface{ Kind() string }:
+			return x.Kind()
+		}
+		w, ok := a.(Wrapper)
+		if !ok {
+			break
+		}
+		a = w.Unwrap()
+	}
+	return "agent"
 }
 
 // words is what stands beside a node's name.

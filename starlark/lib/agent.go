@@ -380,6 +380,9 @@ func runAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f, ok := a.(*flow); ok { // which tells of itself
+		return performed(agent.Run(ctx, f, t)), nil
+	}
 	if r := runOf(ctx); r != nil {
 		return performed(background.Perform(ctx, r.b.host.Bus, a, t)), nil
 	}
