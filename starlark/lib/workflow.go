@@ -75,10 +75,13 @@ func (a *fnAgent) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	if err != nil {
 		return agent.Result{}, err
 	}
-	r := &run{Context: ctx, b: a.b, source: a.source, more: &more{name: a.name, task: t.Input}}
+	r := &run{Context: ctx, b: a.b, source: a.source, more: &more{name: a.name, task: t.Input, from: t.Origin}}
+	if outer := runOf(ctx); outer != nil {
+		r.reads = outer.reads
+	}
 	v, err := a.b.do1(r, a.cb, task)
 	if err != nil {
-		return agent.Result{}, err
+		return agent.Result{}, ofDecline(err)
 	}
 	return resultOf(v)
 }
