@@ -142,29 +142,25 @@ func dot(a, b []float32) float32 {
 
 // multiply is out = P·x, four rows at a time so that x is read once for all.
 func multiply(out []float32, p *Param, x []float32) {
-	k := p.Cols
+	k, w := p.Cols, p.W
 	x = x[:k]
 	r := 0
 	for ; r+3 < p.Rows; r += 4 {
-		w := p.W[r*k : (r+4)*k]
-		w0, w1, w2, w3 := w[:k], w[k:2*k], w[2*k:3*k], w[3*k:4*k]
-		w0, w1, w2, w3 = w0[:len(x)], w1[:len(x)], w2[:len(x)], w3[:len(x)]
-		var a0, a1, a2, a3, b0, b1, b2, b3 float32
-		for i := 0; i+1 < len(x); i += 2 { // widths are even
-			y, z := x[i], x[i+1]
+		// Of len(x), so that the compiler needs no checks in the loop.
+		w0, w1, w2, w3 := w[:len(x)], w[k:k+len(x)], w[2*k:2*k+len(x)], w[3*k:3*k+len(x)]
+		var a0, a1, a2, a3 float32
+		for i, y := range x {
 			a0 += w0[i] * y
 			a1 += w1[i] * y
 			a2 += w2[i] * y
 			a3 += w3[i] * y
-			b0 += w0[i+1] * z
-			b1 += w1[i+1] * z
-			b2 += w2[i+1] * z
-			b3 += w3[i+1] * z
 		}
-		out[r], out[r+1], out[r+2], out[r+3] = a0+b0, a1+b1, a2+b2, a3+b3
+		out[r], out[r+1], out[r+2], out[r+3] = a0, a1, a2, a3
+		w = w[4*k:]
 	}
 	for ; r < p.Rows; r++ {
-		out[r] = dot(x, p.W[r*k:(r+1)*k])
+		out[r] = dot(x, w[:k])
+		w = w[k:]
 	}
 }
 
