@@ -212,7 +212,7 @@ func (b *Behaviour) wrapped(c *value.Call, fn starlark.Callable) (*tool, error) 
 		}
 	}
 	b.mu.Unlock()
-	keepValue(c, fn)
+	keep(c, fn)
 	t, err := b.newTool(c, fn)
 	if err != nil {
 		return nil, err
@@ -297,7 +297,7 @@ func limits(a string, tools []*tool) llm.Hook {
 		Name: "limits", Priority: llm.PrioritySafety, Safety: true,
 		BeforeTool: func(ctx context.Context, s *llm.Step) error {
 			for _, t := range tools {
-				if t.Name == s.Call.Name && s.Turn.Agent == a {
+				if t.Name == s.Call.Name && s.Turn.Agent == a && s.Err == nil && s.Result == nil {
 					s.Err = t.check(ctx, s.Call)
 				}
 			}

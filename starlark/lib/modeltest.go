@@ -72,7 +72,7 @@ var modelTestRows = []testRow{
 			{Name: "model", Type: value.String, Default: "", Doc: "Whose; any model's if empty."}},
 	}, (*testRobot).modelReplays},
 	{value.Func{
-		Name: "model.is", Doc: "Sets what a model says it can do; else it can do all but embed.", Example: "model.is(tools = False)",
+		Name: "model.can", Doc: "Sets what a model says it can do; else it can do all but embed.", Example: "model.can(tools = False)",
 		Params: []value.Param{
 			{Name: "tools", Type: value.Bool, Default: true, Doc: "It calls tools; without, it is held to forms."},
 			{Name: "schema", Type: value.Bool, Default: true, Doc: "It can be held to a schema."},

@@ -56,7 +56,9 @@ light = Tool(set_light, effect = "write", limits = {"brightness": (0, 80)}, sent
 		Example: "clerk = Agent(\"clerk\", model = \"qwen2.5:1.5b\", tools = [mcp(\"stdio:calendar-server\", only = [\"list_events\"])])",
 		Params: []value.Param{
 			{Name: "address", Type: value.String, Required: true, Positional: true, Doc: "\"stdio:COMMAND …\" or \"http://…\"."},
-			{Name: "only", Type: value.ListOf(value.String), Doc: "The tools that are wanted; all if missing."}},
+			{Name: "only", Type: value.ListOf(value.String), Doc: "The tools that are wanted; all if missing."},
+			{Name: "read", Type: value.ListOf(value.String), Doc: "Those that change nothing; all others pass the gate."},
+			{Name: "prefix", Type: value.String, Default: "", Doc: "In front of their names, where two servers have the same."}},
 		Returns: "tools",
 	}, (*Behaviour).mcp},
 }
@@ -230,7 +232,7 @@ func (t *tool) limit(c *value.Call) error {
 			return &value.Error{Func: c.Name(), Arg: "limits", Msg: fmt.Sprintf("limits: no parameter %s", item[0]), Hint: hint}
 		}
 		if fn, ok := item[1].(starlark.Callable); ok {
-			keepValue(c, fn)
+			keep(c, fn)
 			cb, missing := makeCallback(fn, "value")
 			if missing != "" {
 				return c.Errorf("limits", "limits: %s needs an argument %q, but it is called with the value", fn.Name(), missing)
@@ -269,15 +271,6 @@ func within(s *schema.Schema, name string, low, high float64) *schema.Schema {
 	child.Default = child.Coerce(min(max(f, low), high))
 	p.Schema = &child
 	return &c
-}
-
-// keepValue freezes what is called later, when the module is loaded.
-func keepValue(c *value.Call, v starlark.Value) {
-	if k, ok := value.RunnerOf(c.Thread).(value.Keeper); ok {
-		k.Keep(v)
-		return
-	}
-	v.Freeze()
 }
 
 // pair reads (low, high).
@@ -534,8 +527,9 @@ func (t *tool) callByScript(c *value.Call) (starlark.Value, error) {
 
 // toolset is the tools of a server that is asked later.
 type toolset struct {
-	address string
-	only    []string
+	address    string
+	only, read []string
+	prefix     string
 }
 
 var toolsetKind = &value.Kind[*toolset]{
@@ -555,7 +549,7 @@ func (b *Behaviour) mcp(c *value.Call) (starlark.Value, error) {
 	if err := b.may(c, capability, what); err != nil {
 		return nil, err
 	}
-	return toolsetKind.Wrap(&toolset{address, c.Strings("only")}), nil
+	return toolsetKind.Wrap(&toolset{address, c.Strings("only"), c.Strings("read"), c.String("prefix")}), nil
 }
 
 // tools asks the server.
@@ -571,15 +565,23 @@ func (t *toolset) tools(ctx context.Context, b *Behaviour) ([]llm.Tool, error) {
 	for _, x := range all {
 		names = append(names, x.Name)
 	}
-	for _, n := range t.only {
+	for _, n := range slices.Concat(t.only, t.read) {
 		if !slices.Contains(names, n) {
 			return nil, fmt.Errorf("tools of %s: there is no %q, there are %s", t.address, n, strings.Join(names, ", "))
 		}
 	}
-	if t.only == nil {
-		return all, nil
+	var out []llm.Tool
+	for _, x := range all {
+		if t.only != nil && !slices.Contains(t.only, x.Name) {
+			continue
+		}
+		if slices.Contains(t.read, x.Name) {
+			x.Effect = llm.Read
+		}
+		x.Name = t.prefix + x.Name
+		out = append(out, x)
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(x llm.Tool) bool { return !slices.Contains(t.only, x.Name) }), nil
+	return out, nil
 }
 
 // A ToolInfo is a tool of a folder, for training a model and for serving it to

@@ -277,7 +277,7 @@ func (b *Behaviour) nodeOptions(c *value.Call, name string) (o workflow.Options,
 
 // nodeRun is the run of a function of a node.
 func (b *Behaviour) nodeRun(ctx context.Context, name string, v workflow.View) *run {
-	return &run{Context: ctx, b: b, source: "workflow:" + name, more: &more{name: name, task: v.Task.Input, view: &v}}
+	return &run{Context: ctx, b: b, source: "workflow:" + name, more: &more{name: name, task: v.Task.Input, from: v.Task.Origin, view: &v}}
 }
 
 // decide calls a function of a node; task is offered if there is one to offer.
