@@ -57,6 +57,9 @@ type Result struct {
 	RunID    string
 	Children []Result // one per child that ran, in order
 	Receipts []Receipt
+	// Tainted says that words of others went into it, which may be read and not
+	// obeyed: whoever makes a task of it says that it is from an agent.
+	Tainted bool
 }
 
 // A Receipt says that a tool really ran in this run, and what came of it. What

@@ -252,6 +252,9 @@ func next(t agent.Task, r agent.Result) agent.Task {
 	if r.Output != nil && (r.Reply == "" || r.Reply == (agent.Task{Input: r.Output}).Text()) {
 		t.Input = r.Output
 	}
+	if r.Tainted {
+		t.Origin = "agent:" + r.By
+	}
 	return t
 }
 

@@ -77,8 +77,12 @@ func (b *Orchestrator) body(ctx context.Context, f *frame, t agent.Task) (agent.
 	}
 	out.Children, err = b.work(ctx, f, t, plan)
 	var replies, missing []string
+	origin := t.Origin
 	for i, r := range out.Children {
 		add(&out.Usage, r)
+		if r.Tainted {
+			out.Tainted, origin = true, "agent:"+r.By
+		}
 		if r.OK() {
 			replies = append(replies, next(t, r).Text())
 		} else {
@@ -96,9 +100,9 @@ func (b *Orchestrator) body(ctx context.Context, f *frame, t agent.Task) (agent.
 		out.Reply = strings.Join(replies, "\n")
 		return out, nil
 	}
-	r, err := f.step(ctx, 0, 0, b.opt.Synth, agent.Task{Input: summary(t, plan, out.Children), Origin: "agent:" + b.name, Conversation: t.Conversation})
+	r, err := f.step(ctx, 0, 0, b.opt.Synth, agent.Task{Input: summary(t, plan, out.Children), Origin: origin, Conversation: t.Conversation})
 	add(&out.Usage, r)
-	r.Children, r.Usage = append(out.Children, r), out.Usage
+	r.Children, r.Usage, r.Tainted = append(out.Children, r), out.Usage, r.Tainted || out.Tainted
 	return r, err
 }
 
@@ -198,7 +202,7 @@ func (b *Orchestrator) work(ctx context.Context, f *frame, t agent.Task, plan []
 	w := newWorkers(f, len(plan))
 	running, writing := 0, false
 	start := func(i int) {
-		sub := agent.Task{Input: plan[i].Task, Origin: "agent:" + b.name}
+		sub := agent.Task{Input: plan[i].Task, Origin: t.Origin}
 		w.start(work, outcome{i: 1 + i}, agents[i], sub) // place 0 is the synthesis
 		running++
 	}

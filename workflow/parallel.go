@@ -93,6 +93,7 @@ func (p *Parallel) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 	var missing []string
 	for _, r := range results {
 		add(&out.Usage, r)
+		out.Tainted = out.Tainted || r.Tainted
 		switch r.Status {
 		case agent.Done:
 			done++
@@ -124,7 +125,7 @@ func (p *Parallel) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 		reduce = join
 	}
 	r, err := reduce(ctx, results)
-	r.Children, r.Usage = results, out.Usage
+	r.Children, r.Usage, r.Tainted = results, out.Usage, r.Tainted || out.Tainted
 	if r.Winner == "" {
 		r.Winner = out.Winner
 	}

@@ -70,6 +70,7 @@ func (b *Supervisor) body(ctx context.Context, f *frame, t agent.Task) (agent.Re
 		return out, fmt.Errorf("%w: no worker of %s can be called %s", agent.ErrFailed, b.name, finish)
 	}
 	var report strings.Builder
+	origin := t.Origin // of what the lead knows
 	for n := range b.opt.MaxDispatches + 1 {
 		o, err := decide(f, fmt.Sprintf("order~%d", n), func() (order, error) { return b.ask(ctx, t, report.String(), n, &out.Usage) })
 		if err != nil {
@@ -86,9 +87,12 @@ func (b *Supervisor) body(ctx context.Context, f *frame, t agent.Task) (agent.Re
 		if i < 0 {
 			return out, fmt.Errorf("%w: there is no worker %q", agent.ErrFailed, o.Worker)
 		}
-		r, err := f.step(mute(ctx), i, n, b.children[i], agent.Task{Input: o.Task, Origin: "agent:" + b.name, Conversation: t.Conversation})
+		r, err := f.step(mute(ctx), i, n, b.children[i], agent.Task{Input: o.Task, Origin: origin, Conversation: t.Conversation})
 		add(&out.Usage, r)
 		out.Children = append(out.Children, r)
+		if r.Tainted {
+			out.Tainted, origin = true, "agent:"+r.By
+		}
 		if final(ctx, r, err) {
 			r.Children, r.Usage = out.Children, out.Usage
 			return r, err

@@ -304,6 +304,7 @@ func (a *Agent) Run(ctx context.Context, task agent.Task) (agent.Result, error) 
 	r.Usage = plus(plus(r.Usage, t.Usage), t.ledger.usage)
 	r.Children = append(t.ledger.children, r.Children...)
 	r.Receipts = append(t.Receipts, r.Receipts...)
+	r.Tainted = r.Tainted || t.Tainted && !a.o.TaintedWrites
 	if err != nil && ctx.Err() != nil && agent.StatusOf(err) == agent.Failed {
 		err = fmt.Errorf("%w (%w)", ctx.Err(), err)
 	}

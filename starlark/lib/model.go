@@ -95,11 +95,14 @@ type choice struct {
 }
 
 // modelChoice reads the argument model, and checks that the folder may use it.
-func (b *Behaviour) modelChoice(c *value.Call) (choice, error) {
+func (b *Behaviour) modelChoice(c *value.Call) (choice, error) { return b.choiceOf(c, "model") }
+
+// choiceOf is modelChoice for an argument of another name.
+func (b *Behaviour) choiceOf(c *value.Call, arg string) (choice, error) {
 	var ch choice
-	list := c.List("model")
+	list := c.List(arg)
 	if len(list) == 0 {
-		return ch, c.Errorf("model", "argument \"model\": the list is empty")
+		return ch, c.Errorf(arg, "argument %q: the list is empty", arg)
 	}
 	for _, v := range list {
 		if i, err := intentsKind.Unwrap(v); err == nil {
@@ -108,7 +111,7 @@ func (b *Behaviour) modelChoice(c *value.Call) (choice, error) {
 		}
 		name, err := modelName(string(v.(starlark.String)))
 		if err != nil {
-			return ch, c.Errorf("model", "argument \"model\": %v", err)
+			return ch, c.Errorf(arg, "argument %q: %v", arg, err)
 		}
 		if onServer(name) {
 			if err := b.may(c, "llm", name); err != nil {
