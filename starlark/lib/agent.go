@@ -30,6 +30,7 @@ var agentParams = []value.Param{
 	{Name: "traits", Type: value.Dict, Doc: "Its character, HEXACO, each from 0 to 1: honesty emotionality extraversion agreeableness conscientiousness openness."},
 	{Name: "mood", Type: value.Dict, Doc: "Its mood to begin with, each from -1 to 1: valence arousal dominance."},
 	{Name: "capabilities", Type: value.ListOf(value.String), Doc: "What it can be asked for with pool.request."},
+	{Name: "examples", Type: value.ListOf(value.String), Doc: "Three to five tasks for it, in the words people use: find_agent goes by them."},
 	{Name: "allow", Type: value.ListOf(value.String), Doc: "The tools that it and whoever it delegates to may use: names, or prefixes that end in *. All if missing."},
 	{Name: "trust", Type: value.ListOf(value.String), Doc: "Whose words are orders for it, besides people's and scripts': origins such as \"mqtt\" or \"hw:*\"."},
 	{Name: "max_tool_hops", Type: value.Between(value.Int, 0, 50), Default: 3, Doc: "Rounds of tool calls in one run."},
@@ -40,6 +41,7 @@ var agentParams = []value.Param{
 	{Name: "hooks", Type: value.List, Doc: "What looks into its runs: Hook(…), hook.token_budget(…), or names of those that need no settings."},
 	{Name: "session", Type: value.OneOf("keep", "fresh"), Default: "keep", Doc: "Whether it remembers the conversation."},
 	{Name: "timeout", Type: value.Duration, Doc: "Ends a run that takes longer, waiting for the model included, with status timeout."},
+	{Name: "bare", Type: value.Bool, Default: false, Doc: "Leave out the hooks that small models need."},
 	{Name: "fuzzy", Type: value.Between(value.Float, 0, 1), Doc: "How sure a sentence must be that is not word for word, for model \"intent\"; 0.8 if missing."},
 }
 
@@ -128,6 +130,7 @@ type identity struct {
 	at           script.Position
 	timeout      time.Duration
 	capabilities []string
+	examples     []string
 	traits, mood map[string]any
 }
 
@@ -161,7 +164,7 @@ var _ agent.Agent = (*scriptAgent)(nil)
 func (b *Behaviour) agent(c *value.Call) (starlark.Value, error) {
 	id := identity{
 		b: b, name: c.String("name"), role: c.String("role"), instructions: c.String("instructions"), at: where(c),
-		timeout: c.Duration("timeout"), capabilities: c.Strings("capabilities"),
+		timeout: c.Duration("timeout"), capabilities: c.Strings("capabilities"), examples: c.Strings("examples"),
 	}
 	if err := validName(id.name); err != nil {
 		return nil, c.Errorf("name", "argument \"name\": %v", err)

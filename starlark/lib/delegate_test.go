@@ -398,7 +398,11 @@ type caller struct{}
 func (caller) Chat(_ context.Context, r llm.Request, _ func(string) error) (llm.Message, error) {
 	last := r.Messages[len(r.Messages)-1]
 	if last.Role == llm.User {
-		return llm.Message{Calls: []llm.Call{{ID: "1", Name: r.Tools[0].Name, Args: json.RawMessage("{}")}}}, nil
+		args := "{}"
+		if strings.Contains(string(r.Tools[0].Params), "level") {
+			args = `{"room":"hall","level":2}`
+		}
+		return llm.Message{Calls: []llm.Call{{ID: "1", Name: r.Tools[0].Name, Args: json.RawMessage(args)}}}, nil
 	}
 	var names []string
 	for _, t := range r.Tools {

@@ -8,8 +8,10 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/agent/llm/recall"
 	"edged/background"
 	"edged/blackboard"
+	"edged/bus"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -33,6 +35,68 @@ var delegateRows = []row{
 			{Name: "tools", Type: value.List, Doc: "What it may call; nothing if missing."}},
 		Returns: "a result",
 	}, (*Behaviour).spawnHelper},
+	{value.Func{
+		Name: "find_agent", Doc: "Finds the agent that a text asks for, or nobody: by exact capabilities, then by the vectors of a model, else by words, compared with names, roles and example tasks.", Blocks: true,
+		Example: "a = find_agent(ev[\"text\"])\nif a != None:\n    robot.say(a.run(ev[\"text\"]).reply)",
+		Params: []value.Param{
+			{Name: "text", Type: value.String, Default: "", Positional: true, Doc: "The task."},
+			{Name: "agents", Type: value.ListOf(agentKind.Type()), Doc: "Among whom; all that the folder made if missing."},
+			{Name: "capabilities", Type: value.ListOf(value.String), Doc: "All of which are needed."},
+			{Name: "model", Type: modelType, Doc: "Whose vectors: \"ollama:nomic-embed-text\". Words are compared without, or while it is down."},
+			{Name: "threshold", Type: value.Between(value.Float, 0, 1), Doc: "How near is near enough; 0.5 for words, 0.6 for vectors if missing."}},
+		Returns: "an agent, or None",
+	}, (*Behaviour).findAgent},
+}
+
+// candidates are who a task may be for.
+func (b *Behaviour) candidates(c *value.Call) ([]agent.Agent, error) {
+	if !c.Has("agents") {
+		return b.Agents(), nil
+	}
+	var list []agent.Agent
+	for _, v := range c.List("agents") {
+		a, err := agentKind.Unwrap(v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+func (b *Behaviour) findAgent(c *value.Call) (starlark.Value, error) {
+	all, err := b.candidates(c)
+	if err != nil {
+		return nil, err
+	}
+	o := recall.Options{Words: c.Float("threshold"), Vector: c.Float("threshold")}
+	if c.Has("model") {
+		ch, err := b.modelChoice(c)
+		if err != nil {
+			return nil, err
+		}
+		m, err := b.models(ch, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		o.Embedder, _ = m.(llm.Embedder)
+		o.Fell = func(ctx context.Context, err error) { b.report(ctx, b.source(c), err, bus.Event{}) }
+	}
+	var items []recall.Item
+	for _, a := range all {
+		id := aboutAgent(a)
+		items = append(items, recall.Item{Name: a.Name(), Tags: id.capabilities, Doc: roleOf(a), Examples: id.examples})
+	}
+	m, ok, err := recall.New(o, items...).Find(c.Context(), recall.Query{Text: c.String("text"), Tags: c.Strings("capabilities")})
+	if err != nil || !ok {
+		return nil, err
+	}
+	for _, a := range all {
+		if a.Name() == m.Name {
+			return agentKind.Wrap(a), nil
+		}
+	}
+	return nil, nil
 }
 
 var handoffKind = &value.Kind[*llm.Handoff]{

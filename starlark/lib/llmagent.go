@@ -55,7 +55,7 @@ func newModelAgent(c *value.Call, id identity) (agent.Agent, error) {
 		Name: id.name, Role: id.role, Instructions: id.instructions, Timeout: id.timeout,
 		Handoffs: a.handoffs, MaxToolHops: c.Int("max_tool_hops"), ToolChoice: llm.ToolChoice(c.String("tool_choice")),
 		Sampling: sampling(c), Session: llm.Session(c.String("session")), Sessions: b.sessions().Of(id.name),
-		Gate: b.gate, Trusted: b.truster(c.Strings("trust")), TaintedWrites: b.host.TaintedWrites,
+		Bare: c.Bool("bare"), Gate: b.gate, Trusted: b.truster(c.Strings("trust")), TaintedWrites: b.host.TaintedWrites,
 		Together: sideBySide, Update: b.updateState, Report: a.report,
 	}
 	if a.o.MaxToolHops == 0 {
