@@ -68,8 +68,8 @@ func (r *robot) handleAsk(ctx context.Context, with json.RawMessage, send func(a
 	if r.words.Stops(q.Text) {
 		return send(askPart{Result: r.stopByWord(ctx, "cli", q.Text, began)})
 	}
-	b, _ := r.scripts.behaviour()
-	a, err := chooseAgent(agentsOf(b), q.Agent, r.cfg.Models.Agent)
+	b := r.scripts.live.Load()
+	a, err := chooseAgent(b.Agents(), q.Agent, r.cfg.Models.Agent)
 	if err != nil {
 		return err
 	}

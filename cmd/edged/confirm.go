@@ -38,21 +38,21 @@ type question struct {
 	Agent  string          `json:"agent"`
 	Tool   string          `json:"tool"`
 	Args   json.RawMessage `json:"args,omitempty"`
-	Text   string          `json:"text,omitempty"`
+	Text   string          `json:"text,omitempty"`   // what the tool does
 	Origin string          `json:"origin,omitempty"` // whose words led to it
 	Until  time.Time       `json:"until"`
 }
 
 // String is the question in words.
 func (q question) String() string {
-	if q.Text != "" {
-		return q.Text
-	}
-	args := ""
+	words := orElse(q.Agent, "somebody") + " wants " + q.Tool
 	if len(q.Args) > 0 && string(q.Args) != "{}" {
-		args = " " + string(q.Args)
+		words += " " + string(q.Args)
 	}
-	return fmt.Sprintf("%s wants to do %s%s", q.Agent, q.Tool, args)
+	if q.Text != "" {
+		words += " (" + strings.TrimSuffix(q.Text, ".") + ")"
+	}
+	return words
 }
 
 // persons are those who can be asked.

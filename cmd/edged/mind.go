@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"edged/agent"
 	"edged/agent/llm"
+	recollection "edged/agent/llm/memory"
 	"edged/starlark/lib"
+	"edged/workflow"
 )
 
 // What the robot thinks with: models, memory, audit, and whom it asks.
@@ -57,24 +58,24 @@ func (r *robot) recordModels() error {
 
 func (r *robot) closeMind() error {
 	r.servers.close()
-	err := r.audit.close()
+	err := errors.Join(r.audit.close(), r.peers.close())
 	if r.modelFile != nil {
 		err = errors.Join(err, r.modelFile.Sync(), r.modelFile.Close())
 	}
 	return err
 }
 
-// mind fills in what scripts have of it.
-func (r *robot) mind(h *lib.Host) error {
-	return nil
-}
-
-// agentsOf are the agents of a behaviour, in the order they were declared.
-func agentsOf(b *lib.Behaviour) []agent.Agent {
-	if a, ok := any(b).(interface{ Agents() []agent.Agent }); ok {
-		return a.Agents()
+// think fills in what scripts have of it.
+func (r *robot) think(ctx context.Context, h *lib.Host) (err error) {
+	h.Memory, err = recollection.Open(ctx, r.board.Records("memory"), recollection.Options{})
+	h.Models, h.Sessions, h.Audit = r.servers.model, lib.NewSessions(), r.audit.Audit
+	h.Runs, h.Live = workflow.NewRuns(r.board.Records("runs"), workflow.RunsOptions{}), workflow.NewLive()
+	h.Trusted, h.TaintedWrites = r.trusted, r.cfg.Models.Tainted
+	h.Confirm = func(ctx context.Context, q lib.Question) error {
+		return r.persons.confirm(ctx, question{Agent: q.Agent, Tool: q.Tool, Args: q.Args, Text: q.Text, Origin: q.Origin})
 	}
-	return nil
+	h.MCP = r.peers.tools
+	return err
 }
 
 // modelsOf are the models that a behaviour's agents think with, each once.
@@ -87,14 +88,12 @@ func modelsOf(b *lib.Behaviour) []string {
 			}
 		}
 	}
-	for _, a := range agentsOf(b) {
+	for _, a := range b.Agents() {
 		if m, ok := a.(interface{ Models() []string }); ok {
 			add(m.Models())
 		}
 	}
-	if m, ok := any(b).(interface{ Models() []string }); ok {
-		add(m.Models())
-	}
+	add(b.Models())
 	return names
 }
 

@@ -18,10 +18,11 @@ type progress struct {
 	w     io.Writer
 	bar   bool
 	what  string // "backup"
-	total int64  // bytes
+	total int64  // bytes, or what unit says
 	done  int64
 	began time.Time
 	said  time.Time // zero: nothing yet
+	unit  func(int64) string
 }
 
 const (
@@ -32,7 +33,7 @@ const (
 
 func (c *cli) progress(what string) *progress {
 	f, ok := c.err.(*os.File)
-	return &progress{w: c.err, bar: ok && term.IsTerminal(int(f.Fd())), what: what, began: time.Now()}
+	return &progress{w: c.err, bar: ok && term.IsTerminal(int(f.Fd())), what: what, began: time.Now(), unit: mebibytes}
 }
 
 // add notes that n more bytes are done.
@@ -52,11 +53,11 @@ func (p *progress) add(n int) {
 	p.said = time.Now()
 	share := float64(min(p.done, p.total)) / float64(p.total)
 	if !p.bar {
-		fmt.Fprintf(p.w, "%s: %.0f %% of %s\n", p.what, 100*share, mebibytes(p.total))
+		fmt.Fprintf(p.w, "%s: %.0f %% of %s\n", p.what, 100*share, p.unit(p.total))
 		return
 	}
 	full := int(share * barWidth)
-	fmt.Fprintf(p.w, "\r%s [%s%s] %3.0f %% of %s", p.what, strings.Repeat("#", full), strings.Repeat("-", barWidth-full), 100*share, mebibytes(p.total))
+	fmt.Fprintf(p.w, "\r%s [%s%s] %3.0f %% of %s", p.what, strings.Repeat("#", full), strings.Repeat("-", barWidth-full), 100*share, p.unit(p.total))
 }
 
 // end takes the bar away.

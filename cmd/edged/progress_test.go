@@ -25,7 +25,7 @@ func TestProgress(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out bytes.Buffer
-				p := &progress{w: &out, bar: x.bar, what: "backup", total: 4 << 20, began: time.Now()}
+				p := &progress{w: &out, unit: mebibytes, bar: x.bar, what: "backup", total: 4 << 20, began: time.Now()}
 				for range 4 {
 					<-time.After(x.each)
 					p.add(1 << 20)

@@ -54,6 +54,7 @@ type robot struct {
 	servers   *servers        // of models
 	traffic   *traffic        // of models
 	audit     *auditLog
+	peers     peers    // MCP servers
 	modelFile *os.File // what models are asked and say, or nil
 
 	gaveUp chan error // one token

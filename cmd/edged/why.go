@@ -16,7 +16,6 @@ import (
 	"edged/hw"
 	"edged/starlark/lib"
 	"edged/starlark/value"
-	"edged/workflow"
 )
 
 // The verb why: why something ran, or why it did not, from the record and from
@@ -69,9 +68,6 @@ func (e *evidence) explain(name string) ([]answer, error) {
 			list = append(list, e.handler(h))
 		}
 	}
-	if w, ok := e.node(name); ok {
-		list = append(list, w)
-	}
 	if slices.Contains(e.scripts.Agents, name) {
 		list = append(list, e.agent(name))
 	}
@@ -94,9 +90,6 @@ func (e *evidence) explain(name string) ([]answer, error) {
 
 func (e *evidence) names() []string {
 	names := slices.Clone(e.scripts.Agents)
-	for _, tree := range e.scripts.Workflows {
-		eachNode(tree, func(o workflow.Outline) { names = append(names, o.Name) })
-	}
 	for _, h := range e.scripts.Handlers {
 		names = append(names, h.Handler)
 	}

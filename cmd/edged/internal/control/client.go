@@ -70,6 +70,33 @@ func (c *Client) Stream(ctx context.Context, do string, with any, each func(json
 	return gone(ctx, err)
 }
 
+// Take asks for a stream and gives the connection, which is the caller's from
+// then on; the client is of no more use but to be closed.
+func (c *Client) Take(do string, with any) (net.Conn, error) {
+	b, err := json.Marshal(with)
+	if err != nil {
+		return nil, err
+	}
+	line, err := json.Marshal(request{Do: do, With: b})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.c.Write(append(line, '\n')); err != nil {
+		return nil, fmt.Errorf("control: %w", err)
+	}
+	if !c.lines.Scan() {
+		return nil, gone(context.Background(), errors.Join(c.lines.Err(), io.EOF))
+	}
+	var r reply
+	if err := json.Unmarshal(c.lines.Bytes(), &r); err != nil {
+		return nil, fmt.Errorf("control: %w", err)
+	}
+	if r.Error != nil {
+		return nil, r.Error
+	}
+	return c.c, nil
+}
+
 func gone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -20,11 +20,17 @@ import (
 // error of send means that the client is gone, and so does the end of ctx.
 type Handler func(ctx context.Context, with json.RawMessage, send func(any) error) error
 
+// A Stream takes a connection over: after its request both sides send what they
+// like. The client speaks first. c ends when the client leaves or ctx ends, and
+// is closed when the stream returns.
+type Stream func(ctx context.Context, with json.RawMessage, c io.ReadWriteCloser) error
+
 // A Server answers the verbs it was given.
 type Server struct {
 	ln       *net.UnixListener
 	path     string
 	handlers map[string]Handler
+	streams  map[string]Stream
 
 	mu    sync.Mutex // guards conns
 	conns map[net.Conn]bool
@@ -63,8 +69,11 @@ func Listen(path string, handlers map[string]Handler) (*Server, error) {
 		os.Remove(fresh)
 		return nil, fmt.Errorf("control: %w", err)
 	}
-	return &Server{ln: ln, path: path, handlers: handlers, conns: map[net.Conn]bool{}}, nil
+	return &Server{ln: ln, path: path, handlers: handlers, streams: map[string]Stream{}, conns: map[net.Conn]bool{}}, nil
 }
+
+// Take adds a stream, before Serve.
+func (s *Server) Take(verb string, f Stream) { s.streams[verb] = f }
 
 // Path is the name of the socket.
 func (s *Server) Path() string { return s.path }
@@ -130,32 +139,76 @@ func (s *Server) serve(ctx context.Context, c net.Conn) {
 		s.mu.Unlock()
 	}()
 	requests := make(chan request)
+	in := bufio.NewReaderSize(c, 4096)
 	s.work.Add(1)
 	go func() { // reads ahead, so that a client that leaves ends its request
 		defer s.work.Done()
-		defer cancel()
 		defer close(requests)
-		lines := bufio.NewScanner(c)
-		lines.Buffer(make([]byte, 0, 4096), MaxLine)
-		for lines.Scan() {
-			var r request
-			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-				r = request{Do: "?"}
-			}
-			select {
-			case requests <- r:
-			case <-ctx.Done():
-				return
-			}
+		if !s.read(ctx, in, requests) {
+			cancel()
 		}
 	}()
 	out := &writer{c: c}
 	for r := range requests {
+		if take := s.streams[r.Do]; take != nil {
+			if err := out.line(reply{Data: json.RawMessage("true")}); err == nil {
+				_ = safely(func() error { return take(ctx, r.With, taken{in, c}) }) // the client sees the end
+			}
+			return
+		}
 		if err := s.answer(ctx, r, out); err != nil {
 			return
 		}
 	}
 }
+
+// read hands over requests until the client leaves. It returns true if a
+// stream takes the rest.
+func (s *Server) read(ctx context.Context, in *bufio.Reader, requests chan<- request) bool {
+	for {
+		line, err := readLine(in)
+		if err != nil {
+			return false
+		}
+		var r request
+		if err := json.Unmarshal(line, &r); err != nil {
+			r = request{Do: "?"}
+		}
+		select {
+		case requests <- r:
+		case <-ctx.Done():
+			return false
+		}
+		if s.streams[r.Do] != nil {
+			return true
+		}
+	}
+}
+
+// readLine reads up to a line feed. A last line without one counts.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > MaxLine:
+			return nil, bufio.ErrTooLong
+		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
+			return line, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+// taken is a connection with what was read ahead of it.
+type taken struct {
+	io.Reader
+	net.Conn
+}
+
+func (t taken) Read(b []byte) (int, error) { return t.Reader.Read(b) }
 
 func (s *Server) answer(ctx context.Context, r request, out *writer) error {
 	h := s.handlers[r.Do]
