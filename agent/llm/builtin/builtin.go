@@ -116,6 +116,8 @@ func (m *Model) Chat(ctx context.Context, r llm.Request, say func(string) error)
 	switch {
 	case r.Schema != nil:
 		return m.fill(ctx, r, said(r.Messages), say)
+	case last.Role == llm.ToolRole && !strings.HasPrefix(last.CallID, ownCall):
+		return llm.Message{}, m.decline("it did not ask for that tool") // another model of a list did, and goes on
 	case last.Role == llm.ToolRole:
 		return m.close(ctx, last.Text, say)
 	case last.Role != llm.User:
@@ -190,13 +192,16 @@ func (m *Model) call(ctx context.Context, r llm.Request, text string) (llm.Messa
 	}, nil
 }
 
+// ownCall begins the ids of this model's calls.
+const ownCall = "builtin-"
+
 // callID numbers the calls of a dialogue.
 func callID(dialogue []llm.Message) string {
 	n := 1
 	for _, d := range dialogue {
 		n += len(d.Calls)
 	}
-	return fmt.Sprintf("call-%d", n)
+	return fmt.Sprintf("%s%d", ownCall, n)
 }
 
 // able picks the offered tools that the model knows and that the words may call.

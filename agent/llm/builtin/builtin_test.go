@@ -76,9 +76,9 @@ func TestCommands(t *testing.T) {
 func TestLastWordsOnly(t *testing.T) {
 	m := model(t)
 	r := ask("turn left")
-	r.Messages = append([]llm.Message{{Role: llm.User, Text: "go to the kitchen"}, {Role: llm.Assistant, Calls: []llm.Call{{ID: "call-1", Name: "go_to"}}}, {Role: llm.ToolRole, Text: "ok"}}, r.Messages...)
+	r.Messages = append([]llm.Message{{Role: llm.User, Text: "go to the kitchen"}, {Role: llm.Assistant, Calls: []llm.Call{{ID: "builtin-1", Name: "go_to"}}}, {Role: llm.ToolRole, Text: "ok"}}, r.Messages...)
 	a, err := m.Chat(t.Context(), r, nil)
-	if err != nil || a.Calls[0].Name != "turn" || a.Calls[0].ID != "call-2" {
+	if err != nil || a.Calls[0].Name != "turn" || a.Calls[0].ID != "builtin-2" {
 		t.Errorf("got %+v, %v", a, err)
 	}
 }
@@ -86,7 +86,7 @@ func TestLastWordsOnly(t *testing.T) {
 func TestToolResult(t *testing.T) {
 	m := model(t)
 	r := ask("turn left")
-	r.Messages = append(r.Messages, llm.Message{Role: llm.Assistant, Calls: []llm.Call{{ID: "call-1", Name: "turn"}}}, llm.Message{Role: llm.ToolRole, CallID: "call-1", Text: `{"error":"blocked"}`})
+	r.Messages = append(r.Messages, llm.Message{Role: llm.Assistant, Calls: []llm.Call{{ID: "builtin-1", Name: "turn"}}}, llm.Message{Role: llm.ToolRole, CallID: "builtin-1", Text: `{"error":"blocked"}`})
 	var heard strings.Builder
 	a, err := m.Chat(t.Context(), r, func(s string) error { heard.WriteString(s); return nil })
 	if err != nil || a.Text != "That did not work: blocked." || heard.String() != a.Text || a.Finish != llm.FinishStop {
@@ -238,7 +238,7 @@ func TestBar(t *testing.T) {
 // TestModel: the contract of all models.
 func TestModel(t *testing.T) {
 	closing := ask("turn left")
-	closing.Messages = append(closing.Messages, llm.Message{Role: llm.Assistant, Calls: []llm.Call{{ID: "call-1", Name: "turn"}}}, llm.Message{Role: llm.ToolRole, CallID: "call-1", Text: "error: the door is closed"})
+	closing.Messages = append(closing.Messages, llm.Message{Role: llm.Assistant, Calls: []llm.Call{{ID: "builtin-1", Name: "turn"}}}, llm.Message{Role: llm.ToolRole, CallID: "builtin-1", Text: "error: the door is closed"})
 	m := model(t)
 	llmtest.Run(t, func(*testing.T) llm.Model { return m }, llmtest.Traits{
 		Chat: closing, Pieces: true, Call: ask("turn left ninety degrees"), Refuses: llm.ErrNoMatch, Empty: llm.ErrNoMatch,
