@@ -199,7 +199,9 @@ func (b *Behaviour) agent(c *value.Call) (starlark.Value, error) {
 	}
 	b.noteInbox(id.name)
 	b.noteAgent(id.name)
-	b.noteMade(a)
+	if script.Loading(c.Thread) {
+		b.noteMade(a)
+	}
 	return agentKind.Wrap(a), nil
 }
 

@@ -218,7 +218,7 @@ func (b *Behaviour) wrapped(c *value.Call, fn starlark.Callable) (*tool, error) 
 		return nil, err
 	}
 	t.bare = true
-	b.noteTool(t)
+	b.noteTool(c, t)
 	return t, nil
 }
 
@@ -360,7 +360,7 @@ type told struct {
 func (t *told) about() *identity { return aboutAgent(t.Agent) }
 
 // Role is that of the agent.
-func (t *told) Role() string { return t.about().role }
+func (t *told) Role() string { return roleOf(t.Agent) }
 
 func (t *told) Run(ctx context.Context, task agent.Task) (agent.Result, error) {
 	if r := runOf(ctx); r != nil && t.handoff && r.agent() != "" {

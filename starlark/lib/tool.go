@@ -129,7 +129,7 @@ func (b *Behaviour) tool(c *value.Call) (starlark.Value, error) {
 		}
 		t.Confirm = func(ctx context.Context, call llm.Call) error { return t.decides(ctx, cb, decoded(call.Args)) }
 	}
-	b.noteTool(t)
+	b.noteTool(c, t)
 	return toolKind.Wrap(t), nil
 }
 
@@ -309,14 +309,15 @@ func (t *tool) do(ctx context.Context, text json.RawMessage) (json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	v, err := t.b.engine.Call(r, t.fn, args, kwargs, script.Limits{})
 	if err != nil {
-		if ctx.Err() != nil {
+		if t.b.stopping(ctx, began) {
 			return nil, context.Cause(ctx)
 		}
 		return nil, t.short(ctx, err)
 	}
-	return t.result(ctx, v)
+	return t.result(ctx, v, began)
 }
 
 func (t *tool) arguments(r *run, text json.RawMessage) (args starlark.Tuple, kwargs []starlark.Tuple, err error) {
@@ -369,7 +370,7 @@ func (t *tool) short(ctx context.Context, err error) error {
 }
 
 // result makes what a model reads of what the function returned.
-func (t *tool) result(ctx context.Context, v starlark.Value) (json.RawMessage, error) {
+func (t *tool) result(ctx context.Context, v starlark.Value, began time.Time) (json.RawMessage, error) {
 	if v == starlark.None {
 		if t.Effect == llm.Write {
 			return json.RawMessage(`"done"`), nil
@@ -384,7 +385,7 @@ func (t *tool) result(ctx context.Context, v starlark.Value) (json.RawMessage, e
 	}
 	if g, err := goalKind.Unwrap(v); err == nil {
 		x, err := g.Result(ctx)
-		if err != nil && t.b.stopping(ctx) {
+		if err != nil && t.b.stopping(ctx, began) {
 			g.Goal.Cancel("the turn that waits for it was cancelled")
 			return nil, context.Cause(ctx)
 		}
@@ -419,11 +420,11 @@ func (t *tool) result(ctx context.Context, v starlark.Value) (json.RawMessage, e
 	return json.Marshal(x)
 }
 
-// stopping reports whether the run is over. A stop cancels goals first, and
-// runs a moment later: that moment is waited for.
-func (b *Behaviour) stopping(ctx context.Context) bool {
+// stopping reports whether the run is over. A stop since it began refuses
+// devices and cancels goals first, and runs a moment later: that is waited for.
+func (b *Behaviour) stopping(ctx context.Context, began time.Time) bool {
 	if b.host.Rig != nil {
-		if _, stopped := b.host.Rig.Stopped(); stopped {
+		if s, stopped := b.host.Rig.Stopped(); stopped && !s.Time.Before(began) {
 			t := time.NewTimer(time.Second)
 			defer t.Stop()
 			select {

@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/agent/llm"
+	"edged/starlark/script"
 	"edged/starlark/value"
 )
 
@@ -97,7 +98,11 @@ func (b *Behaviour) Tools() []ToolInfo {
 	return out
 }
 
-func (b *Behaviour) noteTool(t *tool) {
+// noteTool notes what is declared; what handlers make comes and goes.
+func (b *Behaviour) noteTool(c *value.Call, t *tool) {
+	if !script.Loading(c.Thread) {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tools = append(b.tools, t)
