@@ -68,7 +68,7 @@ type Bus struct {
 
 	ctx      context.Context // ends when the bus is closed; handlers run under it
 	cancel   context.CancelFunc
-	urgent   atomic.Pointer[urgent]
+	urgent   atomic.Pointer[[]*urgent] // written under subsMu
 	closed   atomic.Bool
 	workers  sync.WaitGroup
 	wheel    *timer.Wheel
@@ -250,7 +250,7 @@ func (b *Bus) post(e *Event) error {
 	s := b.state.Load()
 	if s&flags == 0 && b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
 		e.Seq = (s + oneSeq) / oneSeq
-		if u := b.urgent.Load(); u != nil && u.topic == e.Topic {
+		if u := b.urgentOf(e.Topic); u != nil {
 			u.call(b, *e)
 		}
 		err := b.deliver(e)
@@ -267,10 +267,7 @@ func (b *Bus) queue(e *Event) error {
 	if err := ValidTopic(e.Topic); err != nil {
 		return fmt.Errorf("bus: publish: %w", err)
 	}
-	u := b.urgent.Load()
-	if u != nil && u.topic != e.Topic {
-		u = nil
-	}
+	u := b.urgentOf(e.Topic)
 	b.mu.Lock()
 	if len(b.pending) >= b.opt.Pending && u == nil {
 		b.mu.Unlock()

@@ -530,11 +530,17 @@ func TestUrgent(t *testing.T) {
 		release := make(chan bool)
 		b.Tap("slow", func(bus.Event) { <-release })
 		var heard []bus.Event
-		if err := b.Urgent("stop", func(e bus.Event) { heard = append(heard, e) }); err != nil {
+		end, err := b.Urgent("stop", func(e bus.Event) { heard = append(heard, e) })
+		if err != nil {
 			t.Fatal(err)
 		}
-		if b.Urgent("other", nil) == nil {
-			t.Error("a second urgent topic is let through")
+		if _, err := b.Urgent("stop", nil); err == nil {
+			t.Error("a second function of the topic is let through")
+		}
+		words := 0
+		endWords, err := b.Urgent("voice", func(bus.Event) { words++ })
+		if err != nil {
+			t.Fatal(err)
 		}
 		all, _ := b.Subscribe("stop", bus.Queue{})
 		go b.Publish(t.Context(), "test", "slow", nil)
@@ -546,11 +552,20 @@ func TestUrgent(t *testing.T) {
 		if err != nil || len(heard) != 1 || heard[0].Seq != e.Seq || heard[0].Payload() != "now" {
 			t.Errorf("heard %v (%v), want the stop, while everything hangs", heard, err)
 		}
+		if b.Publish(t.Context(), "test", "voice", "stop"); words != 1 {
+			t.Errorf("the other urgent topic was heard %d times while everything hangs, want once", words)
+		}
 		close(release)
 		synctest.Wait()
 		b.Publish(t.Context(), "test", "stop", "again")
 		if all.Len() != 2 || len(heard) != 2 {
 			t.Errorf("%d delivered, %d heard; want 2 and 2", all.Len(), len(heard))
+		}
+		end()
+		endWords()
+		b.Publish(t.Context(), "test", "stop", "late")
+		if all.Len() != 3 || len(heard) != 2 || words != 1 {
+			t.Errorf("%d delivered, %d heard; want 3 and 2, for it has ended", all.Len(), len(heard))
 		}
 		b.Close(t.Context())
 	})

@@ -24,6 +24,7 @@ type Rig struct {
 	lanes    sync.WaitGroup // of goroutines that exist while an actuator has something to do
 	saves    sync.WaitGroup // of those that write the latch
 	speaking atomic.Bool
+	deaf     func() // ends hearing StopTopic
 
 	latch     atomic.Pointer[StopRecord] // nil = not stopped
 	off       atomic.Bool                // shut down: nothing but Rest
@@ -51,7 +52,8 @@ func NewRig(b *bus.Bus, o Options) (*Rig, error) {
 	if err := r.recall(); err != nil {
 		return nil, err
 	}
-	if err := b.Urgent(StopTopic, r.heard); err != nil {
+	var err error
+	if r.deaf, err = b.Urgent(StopTopic, r.heard); err != nil {
 		return nil, fmt.Errorf("hw: new rig: %w", err)
 	}
 	return r, nil
@@ -61,7 +63,7 @@ func NewRig(b *bus.Bus, o Options) (*Rig, error) {
 // moves nothing; see [Rig.Safe].
 func (r *Rig) Close() {
 	r.off.Store(true)
-	_ = r.b.Urgent("", nil)
+	r.deaf()
 	r.mu.Lock()
 	subs, sensors := r.bindings, r.sensors
 	r.bindings = nil

@@ -39,7 +39,7 @@ func stopWords(c *config.Config) (*stopword.Words, error) {
 // hearStop has the robot stopped by what is said on the topics of speech.
 func (r *robot) hearStop() error {
 	for _, topic := range []string{utteranceTopic, partialTopic} {
-		_, err := r.bus.Tap(topic, func(e bus.Event) {
+		_, err := r.bus.Urgent(topic, func(e bus.Event) {
 			if text := spoken(e.Payload()); r.words.Stops(text) {
 				r.rig.Trip(bus.WithCause(context.Background(), e), e.Source, wordReason(text))
 			}
