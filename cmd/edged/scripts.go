@@ -16,6 +16,7 @@ import (
 	"edged/cmd/edged/internal/config"
 	"edged/starlark/lib"
 	"edged/starlark/script"
+	"edged/workflow"
 )
 
 // The behaviour that is running, and putting an edited one in its place.
@@ -55,6 +56,7 @@ func (r *robot) loadScripts(ctx context.Context) error {
 	r.scripts = &scripts{r: r, host: lib.Host{
 		Name: r.cfg.Name, Bus: r.bus, Board: r.board, Rig: r.rig, World: r.devices.world,
 		Log: r.log, Print: r.out, Data: root, Limits: limitsOf(r.cfg), GaveUp: r.onGiveUp,
+		Runs: workflow.NewRuns(r.board.Records("runs"), workflow.RunsOptions{}), Live: workflow.NewLive(),
 	}}
 	if err := r.think(ctx, &r.scripts.host); err != nil {
 		return err

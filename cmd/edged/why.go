@@ -16,6 +16,7 @@ import (
 	"edged/hw"
 	"edged/starlark/lib"
 	"edged/starlark/value"
+	"edged/workflow"
 )
 
 // The verb why: why something ran, or why it did not, from the record and from
@@ -68,6 +69,9 @@ func (e *evidence) explain(name string) ([]answer, error) {
 			list = append(list, e.handler(h))
 		}
 	}
+	if w, ok := e.node(name); ok {
+		list = append(list, w)
+	}
 	if slices.Contains(e.scripts.Agents, name) {
 		list = append(list, e.agent(name))
 	}
@@ -90,6 +94,9 @@ func (e *evidence) explain(name string) ([]answer, error) {
 
 func (e *evidence) names() []string {
 	names := slices.Clone(e.scripts.Agents)
+	for _, tree := range e.scripts.Workflows {
+		eachNode(tree, func(o workflow.Outline) { names = append(names, o.Name) })
+	}
 	for _, h := range e.scripts.Handlers {
 		names = append(names, h.Handler)
 	}

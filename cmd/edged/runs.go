@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"edged/agent"
+	"edged/blackboard"
+	"edged/bus"
+	"edged/cmd/edged/internal/config"
+	"edged/cmd/edged/internal/control"
+	"edged/starlark/value"
+	"edged/workflow"
+)
+
+// The verb runs: durable runs of workflows, of the robot that runs or of what
+// it left in its data folder.
+
+// runsRequest is what is asked of runs.
+type runsRequest struct {
+	Op       string `json:"op"`
+	ID       string `json:"id,omitempty"`
+	Step     string `json:"step,omitempty"`
+	Decision string `json:"decision,omitempty"`
+	Reply    string `json:"reply,omitempty"`
+}
+
+func (c *cli) runsVerb() *cobra.Command {
+	var dir string
+	one := func(use, short string, min, max int, do func(args []string) runsRequest) *cobra.Command {
+		return verb(use, short, min, max, func(cmd *cobra.Command, args []string) error {
+			return c.runs(cmd.Context(), dir, do(args))
+		})
+	}
+	list := func([]string) runsRequest { return runsRequest{Op: "list"} }
+	cmd := one("runs list|show|resume|cancel|fork|decide|forget …", "List durable runs of workflows, and say how they go on", 0, -1, list)
+	plain := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownVerb(cmd, args[0])
+		}
+		return plain(cmd, args)
+	}
+	id := func(op string) func([]string) runsRequest {
+		return func(args []string) runsRequest { return runsRequest{Op: op, ID: args[0]} }
+	}
+	var at, reply string
+	fork := one("fork ID", "Begin anew with what a run had done", 1, 1, func(args []string) runsRequest {
+		return runsRequest{Op: "fork", ID: args[0], Step: at}
+	})
+	fork.Flags().StringVar(&at, "at", "", "the step to begin at, as 'edged runs show' names it; after all of them if missing")
+	decide := one("decide ID STEP again|done|failed", "Say what became of a step in doubt", 3, 3, func(args []string) runsRequest {
+		return runsRequest{Op: "decide", ID: args[0], Step: args[1], Decision: args[2], Reply: reply}
+	})
+	decide.Flags().StringVar(&reply, "reply", "", "what the step answered, if it is done")
+	cmd.AddCommand(
+		one("list", "List the runs, the oldest first", 0, 0, list),
+		one("show ID", "Show a run and its steps", 1, 1, id("show")),
+		one("resume ID", "Go on with a run that was interrupted", 1, 1, id("resume")),
+		one("cancel ID", "End a run for good", 1, 1, id("cancel")),
+		fork, decide,
+		one("forget ID", "Delete what is known of a run", 1, 1, id("forget")))
+	cmd.PersistentFlags().StringVar(&dir, "dir", "", "folder of the robot; the one here, or else the one running")
+	cmd.Long = "Workflows with checkpoint = True keep each step's outcome, and go on by themselves when the robot starts again. A step that moves or sends something and was interrupted\nis in doubt: somebody says with 'edged runs decide' whether it happened; then 'edged runs resume' goes on. The part of an ID that tells it from the others is enough."
+	cmd.Example = "edged runs\nedged runs show 2c81\nedged runs decide 2c81 1 done\nedged runs resume 2c81\nedged runs fork 2c81 --at 2"
+	return cmd
+}
+
+// runs asks the robot that is meant, or does it in its data folder.
+func (c *cli) runs(ctx context.Context, dir string, q runsRequest) error {
+	cl, cfg, err := c.meant("runs", dir)
+	if err != nil {
+		return err
+	}
+	var answer json.RawMessage
+	if cl != nil {
+		defer cl.Close()
+		err = cl.Call(ctx, "runs", q, &answer)
+	} else {
+		answer, err = leftRuns(ctx, cfg, q)
+	}
+	if err != nil {
+		return err
+	}
+	var v any = answer
+	return c.print(v, func(w io.Writer) { err = showRuns(w, q.Op, answer) })
+}
+
+// leftRuns does what is asked in the data folder of a robot that doesn't run.
+func leftRuns(ctx context.Context, cfg *config.Config, q runsRequest) (json.RawMessage, error) {
+	file := filepath.Join(dataDir(cfg), "board.db")
+	if _, err := os.Stat(file); err != nil {
+		return nil, fmt.Errorf("runs: %s has no data yet", cfg.Name)
+	}
+	b := bus.New(bus.Options{})
+	defer func() { _ = b.Close(ctx) }() // nobody is listening
+	board, err := blackboard.Open(b, blackboard.Options{Path: file})
+	if err != nil {
+		return nil, inUse("runs", file, err)
+	}
+	resume := func(string) error {
+		return fmt.Errorf("runs: %s is not running; it goes on with its runs when it starts", cfg.Name)
+	}
+	v, err := runsOp(ctx, workflow.NewRuns(board.Records("runs"), workflow.RunsOptions{}), q, resume)
+	if bad := board.Close(); err == nil {
+		err = bad
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// handleRuns answers runs in the robot.
+func (r *robot) handleRuns(ctx context.Context, with json.RawMessage, send func(any) error) error {
+	var q runsRequest
+	if err := json.Unmarshal(with, &q); err != nil {
+		return control.Usagef("runs: %v", err)
+	}
+	running, _ := r.scripts.behaviour()
+	v, err := runsOp(context.WithoutCancel(ctx), running.Runs(), q, running.ResumeRun)
+	if err != nil {
+		return err
+	}
+	return send(v)
+}
+
+// runsOp does what is asked. What is resumed goes on by itself.
+func runsOp(ctx context.Context, runs *workflow.Runs, q runsRequest, resume func(id string) error) (any, error) {
+	if q.Op == "list" {
+		return append([]workflow.RunInfo{}, runs.List()...), nil
+	}
+	id, err := wholeID(runs, q.ID)
+	if err != nil {
+		return nil, err
+	}
+	switch q.Op {
+	case "show":
+		return runs.Get(id)
+	case "resume":
+		err = resume(id)
+	case "cancel":
+		err = runs.Cancel(ctx, id)
+	case "fork":
+		id, err = runs.Fork(ctx, id, q.Step)
+	case "decide":
+		d := workflow.Decision(q.Decision)
+		if d != workflow.RunAgain && d != workflow.TakeAsDone && d != workflow.TakeAsFault {
+			return nil, control.Usagef("runs decide: %q: say again, done or failed", q.Decision)
+		}
+		err = runs.Decide(ctx, id, q.Step, d, agent.Result{Reply: q.Reply})
+	case "forget":
+		err = runs.Forget(ctx, id)
+	default:
+		return nil, control.Usagef("runs: unknown operation %q", q.Op)
+	}
+	return map[string]string{"id": id}, err
+}
+
+// wholeID finds a run by a part of its id.
+func wholeID(runs *workflow.Runs, part string) (string, error) {
+	var hits, all []string
+	for _, r := range runs.List() {
+		if all = append(all, r.ID); r.ID == part {
+			return part, nil
+		}
+		if part != "" && strings.Contains(r.ID, part) {
+			hits = append(hits, r.ID)
+		}
+	}
+	switch {
+	case len(hits) == 1:
+		return hits[0], nil
+	case len(hits) > 1:
+		return "", fmt.Errorf("runs: %d runs have %q in their id: %s", len(hits), part, strings.Join(hits, ", "))
+	}
+	if near := value.Nearest(part, all); near != "" {
+		return "", fmt.Errorf("runs: no run %q; did you mean %q?", part, near)
+	}
+	return "", fmt.Errorf("runs: no run %q; 'edged runs' lists them", part)
+}
+
+func showRuns(w io.Writer, op string, answer json.RawMessage) error {
+	switch op {
+	case "list":
+		var list []workflow.RunInfo
+		if err := json.Unmarshal(answer, &list); err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			fmt.Fprintln(w, "no durable runs; workflows with checkpoint = True make them")
+		}
+		for _, r := range list {
+			fmt.Fprintf(w, "%s  %-12s %-20s %s%s\n", r.ID, r.State, r.Workflow, r.Started.Local().Format(time.DateTime), because(r.Reason))
+		}
+	case "show":
+		var r workflow.RunInfo
+		if err := json.Unmarshal(answer, &r); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s  %s  %s%s\n", r.ID, r.Workflow, r.State, because(r.Reason))
+		for _, s := range r.Steps {
+			what := s.State
+			if s.Reply != "" {
+				what += ": " + s.Reply
+			}
+			fmt.Fprintf(w, "  %-8s %-20s %s%s\n", s.Path, s.Name, what, because(s.Reason))
+		}
+	default:
+		var done map[string]string
+		if err := json.Unmarshal(answer, &done); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s %s\n", map[string]string{"resume": "resumed", "cancel": "cancelled", "fork": "made", "decide": "decided", "forget": "forgot"}[op], done["id"])
+		if op == "fork" || op == "decide" {
+			fmt.Fprintf(w, "go on with: edged runs resume %s\n", done["id"])
+		}
+	}
+	return nil
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
