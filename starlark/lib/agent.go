@@ -426,10 +426,14 @@ func (r *run) origin() string {
 	if r.more != nil && r.from != "" {
 		return r.from
 	}
-	if e := r.handled(); e != nil && !r.b.trusted(e.Source) {
-		return e.Source
+	e := r.handled()
+	switch {
+	case e == nil || r.b.trusted(e.Source):
+		return r.source
+	case strings.HasPrefix(e.Topic, "voice/") && strings.HasPrefix(e.Source, "hw:"):
+		return "voice" // a person speaks to the robot's own microphone
 	}
-	return r.source
+	return e.Source
 }
 
 // handled is the event of a handler.
