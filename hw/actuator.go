@@ -274,6 +274,12 @@ func (a *actuator) carry(ctx context.Context, o *order, tell map[string]any, the
 	a.mu.Unlock()
 
 	payload := map[string]any{"command": tell, "by": o.source}
+	if o.by != nil {
+		payload["goal"] = int64(o.by.id)
+	}
+	if !there {
+		payload["to"] = o.cmd.fields
+	}
 	if a.r.opt.Dry {
 		payload["dry"] = true
 	}

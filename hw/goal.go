@@ -66,7 +66,7 @@ func (r *Rig) Start(ctx context.Context, source, name, action string, args any) 
 	if !ok {
 		return fail(errors.New("it takes commands, no long actions"))
 	}
-	raw, err := arguments(args)
+	tree, raw, err := arguments(args)
 	if err != nil {
 		return fail(err)
 	}
@@ -75,12 +75,12 @@ func (r *Rig) Start(ctx context.Context, source, name, action string, args any) 
 	}
 	g := r.goal(ctx, source, name+"."+action, a)
 	a.takeOver(source, g)
+	g.begin(tree)
 	if r.opt.Dry {
 		r.opt.Log.Info("dry run: not moved", "actuator", name, "action", action, "args", string(raw))
 		g.end(Succeeded, map[string]any{"dry": true}, "")
 		return g, nil
 	}
-	g.set(Running, nil)
 	if err := safely(func() error { return dev.Go(g, action, raw) }); err != nil {
 		g.end(Failed, nil, err.Error())
 		return fail(err)
@@ -88,15 +88,15 @@ func (r *Rig) Start(ctx context.Context, source, name, action string, args any) 
 	return g, nil
 }
 
-func arguments(args any) (json.RawMessage, error) {
-	tree, err := plain(args)
-	if err != nil {
-		return nil, err
+func arguments(args any) (tree any, raw json.RawMessage, err error) {
+	if tree, err = plain(args); err != nil {
+		return nil, nil, err
 	}
 	if tree == nil {
 		tree = map[string]any{}
 	}
-	return json.Marshal(tree)
+	raw, err = json.Marshal(tree)
+	return tree, raw, err
 }
 
 // NewGoal makes the goal of a long action that is not an actuator's, a
@@ -215,6 +215,20 @@ func (g *Goal) Result(ctx context.Context) (any, error) {
 		return nil, fmt.Errorf("hw: %w: %s: %s", ErrGoalCancelled, g.name, g.reason)
 	}
 	return g.result, nil
+}
+
+// begin says that the action runs, and with what arguments.
+func (g *Goal) begin(args any) {
+	g.mu.Lock()
+	over := g.state.Over()
+	if !over {
+		g.state = Running
+	}
+	g.mu.Unlock()
+	if !over {
+		g.publish(Running, "args", args)
+		g.r.speak()
+	}
 }
 
 func (g *Goal) set(s State, feedback any) {

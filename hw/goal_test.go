@@ -72,7 +72,7 @@ func TestGoalSucceeds(t *testing.T) {
 			}
 		}
 		said := r.said("hw/m/goal")
-		want(t, "first", said[0], `{"goal":"m.go","id":1,"state":"running"}`)
+		want(t, "first", said[0], `{"args":{},"goal":"m.go","id":1,"state":"running"}`)
 		want(t, "last", said[len(said)-1], `{"goal":"m.go","id":1,"result":"there","state":"succeeded"}`)
 	})
 }
