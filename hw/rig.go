@@ -280,3 +280,16 @@ func (r *Rig) complain(ctx context.Context, source string, err error, more map[s
 	maps.Copy(m, more)
 	r.say(ctx, source, bus.ErrorTopic, m)
 }
+
+// Limits are those of an actuator, the device's own narrowed by the wiring's;
+// ok is false if there is no such actuator.
+func (r *Rig) Limits(actuator string) (l Limits, ok bool) {
+	a, err := r.actuator(actuator)
+	if err != nil {
+		return l, false
+	}
+	l = a.limits
+	l.Fields = maps.Clone(l.Fields)
+	l.Words = slices.Clone(l.Words)
+	return l, true
+}

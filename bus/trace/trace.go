@@ -60,6 +60,7 @@ type Line struct {
 	Source  string          `json:"source"`
 	Topic   string          `json:"topic"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+	Keep    bool            `json:"keep,omitempty"` // it is the last of its topic until the next
 	Cut     int             `json:"cut,omitempty"`  // bytes of a payload that is too long to be recorded
 	Lost    uint64          `json:"lost,omitempty"` // events just before this one that were not recorded
 	Run     string          `json:"run,omitempty"`  // of the process, by its start; numbers are unique in a run
@@ -208,7 +209,7 @@ func (r *Recorder) write() {
 }
 
 func (r *Recorder) line(e bus.Event, lost uint64) Line {
-	l := Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Lost: lost, Run: r.run}
+	l := Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Keep: e.Keep, Lost: lost, Run: r.run}
 	b, err := e.JSON()
 	switch {
 	case err != nil:

@@ -18,8 +18,10 @@ import (
 // recording writes events from a queue of its own, so that a slow disk delays
 // nobody; what the queue loses is counted in the line after it.
 type recording struct {
+	bus  *bus.Bus
 	sub  *bus.Subscription
 	file *os.File
+	head []byte // the first line
 	done chan error
 }
 
@@ -39,22 +41,34 @@ func (r *robot) startRecording() (*recording, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	c := &recording{sub, f, make(chan error, 1)}
+	return &recording{bus: r.bus, sub: sub, file: f}, nil
+}
+
+// begin writes what the robot knew before the first event, and the events from
+// then on.
+func (c *recording) begin(s snapshot) {
+	if c == nil || c.done != nil {
+		return
+	}
+	c.head, _ = json.Marshal(s) // it was made of JSON
+	c.done = make(chan error, 1)
 	go func() {
 		err := c.write()
 		if err != nil { // the rest of the file would have a hole
-			sub.Close()
-			r.bus.Report(context.Background(), "record", err, bus.Event{})
+			c.sub.Close()
+			c.bus.Report(context.Background(), "record", err, bus.Event{})
 		}
 		c.done <- err
 	}()
-	return c, nil
 }
 
 // write ends when the bus is closed and the queue empty. The file is complete
 // up to the last event whenever there is nothing more to write.
 func (c *recording) write() error {
 	w := bufio.NewWriterSize(c.file, 64<<10)
+	if _, err := w.Write(append(c.head, '\n')); err != nil {
+		return err
+	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	var lost uint64
@@ -62,7 +76,7 @@ func (c *recording) write() error {
 		l := lineOf(ev)
 		now := c.sub.Dropped()
 		if err := e.Encode(trace.Line{
-			Time: l.Time, Seq: l.Seq, Cause: l.Cause, Source: l.Source, Topic: l.Topic, Payload: l.Payload, Lost: now - lost,
+			Time: l.Time, Seq: l.Seq, Cause: l.Cause, Source: l.Source, Topic: l.Topic, Payload: l.Payload, Keep: ev.Keep, Lost: now - lost,
 		}); err != nil {
 			return err
 		}
@@ -80,6 +94,9 @@ func (c *recording) write() error {
 func (c *recording) close() error {
 	if c == nil {
 		return nil
+	}
+	if c.done == nil {
+		return c.file.Close() // the robot never began
 	}
 	return errors.Join(<-c.done, c.file.Sync(), c.file.Close())
 }

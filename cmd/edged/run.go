@@ -54,8 +54,9 @@ type robot struct {
 	servers   *servers        // of models
 	traffic   *traffic        // of models
 	audit     *auditLog
-	peers     peers    // MCP servers
-	modelFile *os.File // what models are asked and say, or nil
+	peers     peers      // MCP servers
+	modelFile *os.File   // what models are asked and say, or nil
+	models    *modelRing // the same of the last minutes, or nil
 
 	gaveUp chan error // one token
 }
@@ -88,6 +89,7 @@ func Run(ctx context.Context, o runOptions) (err error) {
 		port.giveUp()
 		return err
 	}
+	recording.begin(r.snapshot())
 
 	// Floor 2: devices behind one gate. From here on the end of this function,
 	// however it comes, leaves them at rest.
@@ -100,7 +102,8 @@ func Run(ctx context.Context, o runOptions) (err error) {
 		port.giveUp()
 		return err
 	}
-	defer func() { err = errors.Join(err, r.closeMind()) }()
+	r.ringModels()
+	defer func() { err = errors.Join(err, r.closeMind(), r.models.close()) }()
 	if r.link, err = r.openLink(port); err != nil {
 		return err
 	}
@@ -123,6 +126,7 @@ func Run(ctx context.Context, o runOptions) (err error) {
 		return err
 	}
 	defer r.stopTree()
+	r.tellStart(ctx)
 	if err := r.scripts.start(ctx); err != nil {
 		return err
 	}
@@ -264,6 +268,7 @@ func (r *robot) closeRig() {
 
 // stopTree ends what runs, the robot safe first.
 func (r *robot) stopTree() {
+	r.tellEnd()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := r.rig.Safe(ctx, "the robot ends"); err != nil {

@@ -35,7 +35,7 @@ func (r *robot) handlers() map[string]control.Handler {
 		control.Status: r.handleStatus, "inspect": r.handleInspect,
 		"pub": r.handlePub, "sub": r.handleSub, "bb": r.handleBB,
 		"ask": r.handleAsk, "confirm": r.handleConfirm, "record": r.handleRecord,
-		"trace": r.handleTrace, "graph": r.handleGraph, "runs": r.handleRuns, "why": r.handleWhy, "backup": r.handleBackup,
+		"trace": r.handleTrace, "snapshot": r.handleSnapshot, "graph": r.handleGraph, "runs": r.handleRuns, "why": r.handleWhy, "backup": r.handleBackup,
 		"eval": evalHandler(func() *lib.Behaviour {
 			b, _ := r.scripts.behaviour()
 			return b

@@ -48,9 +48,9 @@ func (c *cli) traceVerb() *cobra.Command {
 		lines = since(lines, o.last)
 		switch {
 		case o.save != "":
-			return c.saveTrace(lines, o.save)
+			return c.saveTrace(cmd.Context(), o, lines)
 		case o.test != "":
-			return c.saveTest(trace.Build(lines), lines, o.test)
+			return c.saveTest(cmd.Context(), o, lines)
 		}
 		return c.showTrace(trace.Build(lines), about, o)
 	})
@@ -62,8 +62,8 @@ func (c *cli) traceVerb() *cobra.Command {
 	cmd.Flags().IntVarP(&o.count, "count", "n", 20, "the last so many; 0 is all")
 	cmd.Flags().BoolVar(&o.all, "all", false, "leave nothing out")
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what happens now")
-	cmd.Flags().StringVar(&o.save, "save", "", "write the record to this file, one JSON line an event")
-	cmd.Flags().StringVar(&o.test, "save-test", "", "write a test to this file: what came in, and what the scripts published then")
+	cmd.Flags().StringVar(&o.save, "save", "", "write the record to this file, for replay")
+	cmd.Flags().StringVar(&o.test, "save-test", "", "write a test to this file: what came in, and what the robot does then as a golden file")
 	cmd.Flags().StringVar(&o.from, "from", "", "read the record from such a file")
 	cmd.Flags().StringVar(&o.dir, "dir", "", "folder of the robot; the one here, or else the one running")
 	return cmd

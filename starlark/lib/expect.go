@@ -306,25 +306,7 @@ func (t *testRobot) trace(c *value.Call) (starlark.Value, error) {
 	t.settle(c)
 	list, _ := t.log.from(0)
 	got := canonical(list, c.String("filter"), t.begun)
-	name := c.String("golden")
-	switch {
-	case name == "":
-	case t.o.Update != nil:
-		if err := t.o.Update(name, got); err != nil {
-			return nil, err
-		}
-	case t.o.Golden == nil:
-		return nil, &value.Error{Arg: "golden", Msg: "there are no golden files here"}
-	default:
-		want, ok := t.o.Golden(name)
-		if !ok {
-			return nil, &value.Error{Arg: "golden", Msg: fmt.Sprintf("no file testdata/%s", name), Hint: "edged test -update writes it"}
-		}
-		if want != got {
-			return nil, &value.Error{Arg: "golden", Msg: fmt.Sprintf("the trace is another than testdata/%s:\n%s", name, difference(want, got)), Hint: "edged test -update takes the new one"}
-		}
-	}
-	return starlark.String(got), nil
+	return starlark.String(got), t.golden(c.String("golden"), got)
 }
 
 // difference shows the first lines that differ.

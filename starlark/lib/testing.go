@@ -261,7 +261,7 @@ func (t *testRobot) close() error {
 func (t *testRobot) names() starlark.StringDict {
 	d := starlark.StringDict{}
 	modules := map[string][]value.Func{}
-	for _, r := range slices.Concat(testRows, modelTestRows) {
+	for _, r := range slices.Concat(testRows, actionRows, modelTestRows) {
 		f := r.Func
 		f.Do = func(c *value.Call) (starlark.Value, error) { return r.do(t, c) }
 		if m, _, dotted := strings.Cut(f.Name, "."); dotted {

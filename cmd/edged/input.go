@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"edged/agent"
+	"edged/agent/llm"
+	agentreplay "edged/agent/llm/replay"
+	"edged/background"
+	"edged/blackboard"
+	"edged/bus"
+	"edged/bus/trace"
+	"edged/hw"
+	"edged/hw/replay"
+)
+
+// What came in from outside in a record, and doing it again.
+
+// input is one thing that came in.
+type input struct {
+	at time.Time
+	do func(ctx context.Context, a *again) error
+}
+
+// inputsOf finds what came in before the end.
+func inputsOf(lines []trace.Line, ends time.Time) (list []input) {
+	topics := make(map[uint64]string, len(lines))
+	for _, l := range lines {
+		topics[l.Seq] = l.Topic
+	}
+	for _, l := range lines {
+		if l.Time.After(ends) {
+			break
+		}
+		if do := inputOf(l, topics[l.Cause]); do != nil {
+			list = append(list, input{l.Time, do})
+		}
+	}
+	// Events are numbered in their order; their times may be a moment off.
+	slices.SortStableFunc(list, func(a, b input) int { return a.at.Compare(b.at) })
+	return list
+}
+
+// inputOf is what brings an event about again, nil for one that others bring
+// about.
+func inputOf(l trace.Line, cause string) func(context.Context, *again) error {
+	if name, rd, ok := replay.Reading(l); ok {
+		return func(ctx context.Context, a *again) error { return a.past.Sensor(name).Read(ctx, rd) }
+	}
+	kind, _, _ := strings.Cut(l.Source, ":")
+	room, rest, _ := strings.Cut(l.Topic, "/")
+	switch {
+	case l.Topic == hw.StopTopic && !trace.Acts(l.Source):
+		if cause == hw.StopTopic {
+			return nil // the rig tells of what the event before it did
+		}
+		return func(ctx context.Context, a *again) error {
+			var p struct{ Reason string }
+			_ = json.Unmarshal(l.Payload, &p) // a stop needs no reason
+			return a.rig.Stop(ctx, l.Source, p.Reason)
+		}
+	case l.Cause != 0:
+		return nil
+	case room == "edged" && strings.HasPrefix(rest, "agent/") && strings.HasSuffix(rest, "/start"):
+		return askAgain(l, strings.TrimSuffix(strings.TrimPrefix(rest, "agent/"), "/start"))
+	case trace.Acts(l.Source) || kind == "hw":
+		return nil
+	case l.Topic == hw.ResumeTopic:
+		return func(ctx context.Context, a *again) error { a.rig.Resume(ctx, l.Source); return nil }
+	case room == "board":
+		return writeAgain(l, rest)
+	case room == "request":
+		return func(ctx context.Context, a *again) error {
+			var p struct{ Task json.RawMessage }
+			if err := json.Unmarshal(l.Payload, &p); err != nil || p.Task == nil {
+				return nil
+			}
+			task, err := bus.DecodeJSON(p.Task)
+			if err == nil {
+				_, err = a.board.Post(ctx, l.Source, rest, task, blackboard.PostOptions{})
+			}
+			return err
+		}
+	case room == "edged":
+		return nil // what the runtime tells of itself
+	}
+	return func(ctx context.Context, a *again) error {
+		say := a.bus.Publish
+		if l.Keep {
+			say = a.bus.Retain
+		}
+		_, err := say(ctx, l.Source, l.Topic, payloadOf(l))
+		return err
+	}
+}
+
+func payloadOf(l trace.Line) any {
+	if l.Payload == nil {
+		return nil
+	}
+	return bus.RawJSON(l.Payload)
+}
+
+// writeAgain is a write on the blackboard from outside.
+func writeAgain(l trace.Line, key string) func(context.Context, *again) error {
+	var c struct{ New json.RawMessage }
+	if json.Unmarshal(l.Payload, &c) != nil {
+		return nil
+	}
+	return func(ctx context.Context, a *again) error {
+		if len(c.New) == 0 || string(c.New) == "null" {
+			_, err := a.board.Delete(ctx, l.Source, key)
+			return err
+		}
+		v, err := bus.DecodeJSON(c.New)
+		if err == nil {
+			_, err = a.board.Set(ctx, l.Source, key, v, blackboard.SetOptions{})
+		}
+		return err
+	}
+}
+
+// askAgain is a person's words for an agent.
+func askAgain(l trace.Line, name string) func(context.Context, *again) error {
+	var p struct {
+		Task   json.RawMessage
+		Origin string
+	}
+	if json.Unmarshal(l.Payload, &p) != nil || p.Origin != "cli" {
+		return nil
+	}
+	return func(ctx context.Context, a *again) error {
+		task, err := bus.DecodeJSON(p.Task)
+		if err != nil {
+			return err
+		}
+		for _, one := range a.scripts.Agents() {
+			if one.Name() == name {
+				a.lives.Go(func() {
+					ctx := llm.WithPriority(ctx, llm.Person)
+					_, _ = background.Perform(ctx, a.bus, one, agent.Task{Input: task, Origin: p.Origin, Conversation: "cli"}) // its events say it
+				})
+				return nil
+			}
+		}
+		return fmt.Errorf("somebody asked the agent %q, and the scripts have none of that name", name)
+	}
+}
+
+// readTraffic reads what models were asked and said, by their names. There need
+// not be any.
+func readTraffic(file string) (map[string][]byte, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	models := map[string][]byte{}
+	for l := range bytes.Lines(text) {
+		var head struct{ Model string }
+		if json.Unmarshal(l, &head) == nil && head.Model != "" {
+			models[head.Model] = append(append(models[head.Model], bytes.TrimSpace(l)...), '\n')
+		}
+	}
+	return models, nil
+}
+
+// recorded gives the models of a record.
+func recorded(models map[string][]byte) func(name string) (llm.Model, error) {
+	return func(name string) (llm.Model, error) {
+		text := models[name]
+		if text == nil {
+			return nil, &llm.Trouble{
+				Err: fmt.Errorf("%w: it was not asked in the record", llm.ErrDiffers), Model: name,
+				Remedy: "record anew with 'edged run --record FILE'",
+			}
+		}
+		m, err := agentreplay.Read(bytes.NewReader(text), name)
+		if err != nil {
+			return nil, err
+		}
+		m.Pace = true
+		return m, nil
+	}
+}
