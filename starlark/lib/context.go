@@ -81,6 +81,13 @@ var contextKind = &value.Kind[*run]{
 			},
 			Do: (*run).waitFor,
 		},
+		{
+			Func: value.Func{
+				Name: "feedback", Doc: "Tells how far a long action is, see tool.start. Elsewhere it does nothing.",
+				Params: []value.Param{{Name: "value", Type: value.Data, Required: true, Positional: true, Doc: "A number, or a dict such as {\"left\": 1.2}."}},
+			},
+			Do: (*run).feedback,
+		},
 	},
 }
 

@@ -96,6 +96,13 @@ var modelTestRows = []testRow{
 		Name: "model.left", Doc: "Returns how many answers nobody asked for.", Example: "assert.eq(model.left(), 0)", Returns: "a number",
 	}, func(t *testRobot, c *value.Call) (starlark.Value, error) { return c.Return(int64(t.models.left())) }},
 	{value.Func{
+		Name: "serve_mcp", Doc: "Puts functions or tools behind an address that mcp(…) names.",
+		Example: "serve_mcp(\"stdio:calendar\", tools = [list_events])",
+		Params: []value.Param{
+			{Name: "address", Type: value.String, Required: true, Positional: true, Doc: "As mcp(…) has it."},
+			{Name: "tools", Type: value.List, Required: true, Doc: "What the server offers."}},
+	}, (*testRobot).serveMCP},
+	{value.Func{
 		Name: "person.answers", Doc: "Lets the person answer the next question of a tool with confirm = True. Without an answer the question lapses after 30 s.",
 		Example: "person.answers(True)",
 		Params: []value.Param{
@@ -183,10 +190,11 @@ type testModels struct {
 	named   map[string]*replay.Script
 	replays map[string]*replay.Model
 	seen    []*asked
+	served  map[string][]llm.Tool // by address, of foreign servers
 }
 
 func newTestModels() *testModels {
-	return &testModels{any: replay.NewScript(), named: make(map[string]*replay.Script), replays: make(map[string]*replay.Model)}
+	return &testModels{any: replay.NewScript(), named: make(map[string]*replay.Script), replays: make(map[string]*replay.Model), served: make(map[string][]llm.Tool)}
 }
 
 // get is Host.Models.
@@ -371,6 +379,33 @@ func (t *testRobot) modelReplays(c *value.Call) (starlark.Value, error) {
 	defer t.models.mu.Unlock()
 	t.models.replays[name] = m
 	return nil, nil
+}
+
+func (t *testRobot) serveMCP(c *value.Call) (starlark.Value, error) {
+	tools, _, err := t.b.toolsOf(c, "tools")
+	if err != nil {
+		return nil, err
+	}
+	var list []llm.Tool
+	for _, x := range tools {
+		x.Tool.Foreign, x.Tool.Effect = true, llm.Write
+		list = append(list, x.Tool)
+	}
+	t.models.mu.Lock()
+	defer t.models.mu.Unlock()
+	t.models.served[c.String("address")] = list
+	return nil, nil
+}
+
+// tools is Host.MCP.
+func (m *testModels) tools(_ context.Context, address string) ([]llm.Tool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list, ok := m.served[address]
+	if !ok {
+		return nil, fmt.Errorf("nobody is there; in a test, serve_mcp(%q, tools = […]) puts somebody there", address)
+	}
+	return list, nil
 }
 
 // testPerson answers questions in a test.

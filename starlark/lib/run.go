@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/bus"
+	"edged/hw"
 	"edged/starlark/script"
 	"edged/workflow"
 )
@@ -46,6 +47,7 @@ type more struct {
 	view  *workflow.View // of the node whose function runs; nil elsewhere
 	why   string         // an on_halt is called
 	from  string         // whose words the task is
+	goal  *hw.Goal       // of the long action that this is; nil elsewhere
 	state *starlark.Dict // ctx.state; of the run's goroutine
 }
 

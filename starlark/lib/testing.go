@@ -180,7 +180,7 @@ func newTestRobot(o TestOptions) (t *testRobot, err error) {
 		return t, err
 	}
 	t.models, t.person = newTestModels(), &testPerson{}
-	t.host.Models, t.host.Memory, t.host.Confirm = t.models.get, known, t.person.confirm
+	t.host.Models, t.host.Memory, t.host.Confirm, t.host.MCP = t.models.get, known, t.person.confirm, t.models.tools
 	t.log, err = newEventLog(t.bus)
 	return t, err
 }

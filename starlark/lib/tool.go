@@ -101,6 +101,13 @@ var toolKind = &value.Kind[*tool]{
 			Named:   "args", Returns: "what it gives the model",
 		},
 		Do: (*tool).callByScript,
+	}, {
+		Func: value.Func{
+			Name: "start", Doc: "Begins the tool as a long action, checked as call does it, and returns its goal: it is cancelled by its owner and by every stop. The function tells how far it is by ctx.feedback(…).", Blocks: true,
+			Example: "goal = patrol.start(rounds = 3)\nsleep(\"10s\")\nlog.info(\"rounds\", left = goal.feedback)\ngoal.cancel()",
+			Named:   "args", Returns: "a goal",
+		},
+		Do: (*tool).start,
 	}},
 	String: func(t *tool) string { return fmt.Sprintf("<tool %s>", t.Name) },
 }
@@ -297,7 +304,7 @@ func (t *tool) run(ctx context.Context) *run {
 	}
 	m := &more{name: name}
 	if r := runOf(ctx); r != nil && r.more != nil {
-		m.task, m.from = r.task, r.from
+		m.task, m.from, m.goal = r.task, r.from, r.goal
 	}
 	return &run{Context: script.WithRole(ctx, what), b: t.b, source: source, more: m, reads: t.Effect != llm.Write}
 }
@@ -485,43 +492,4 @@ func (t *tool) decides(ctx context.Context, cb *callback, about any) error {
 		return nil
 	}
 	return errNo
-}
-
-// callByScript is tool.call.
-func (t *tool) callByScript(c *value.Call) (starlark.Value, error) {
-	if err := effect(c); err != nil {
-		return nil, err
-	}
-	args, err := c.NamedTree()
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(args)
-	if err != nil {
-		return nil, err
-	}
-	if t.params != nil {
-		if _, text, err = t.params.Accept(text); err != nil {
-			return nil, err
-		}
-	}
-	ctx := c.Context()
-	if err := t.check(ctx, llm.Call{Name: t.Name, Args: text}); err != nil {
-		return nil, err
-	}
-	if t.Confirm != nil {
-		if err := t.Confirm(ctx, llm.Call{Name: t.Name, Args: text}); err != nil {
-			return nil, fmt.Errorf("not confirmed: %w", err)
-		}
-	}
-	if t.Effect == llm.Write {
-		if err := t.b.gate(ctx, t.Tool, llm.Call{Name: t.Name, Args: text}); err != nil {
-			return nil, err
-		}
-	}
-	out, err := t.Do(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	return c.Return(decoded(out))
 }

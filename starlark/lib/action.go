@@ -1,0 +1,125 @@
+package lib
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.starlark.net/starlark"
+
+	"edged/agent/llm"
+	"edged/hw"
+	"edged/starlark/script"
+	"edged/starlark/value"
+)
+
+// Tools in the hands of scripts: called as a model does it, or begun as long
+// actions.
+
+// admit holds a script's call to all that a model's is held to, and gives its
+// arguments.
+func (t *tool) admit(c *value.Call) (json.RawMessage, error) {
+	if script.Loading(c.Thread) {
+		return nil, &value.Error{Msg: "the top level declares, it does not act", Hint: "call tools in a handler or a test"}
+	}
+	if err := effect(c); err != nil {
+		return nil, err
+	}
+	args, err := c.NamedTree()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	if t.params != nil {
+		if _, text, err = t.params.Accept(text); err != nil {
+			return nil, err
+		}
+	}
+	ctx, call := c.Context(), llm.Call{Name: t.Name, Args: text}
+	if r := runOf(ctx); r != nil && r.reads && t.Effect == llm.Write {
+		return nil, readsOnly("calls " + t.Name)
+	}
+	if err := t.check(ctx, call); err != nil {
+		return nil, err
+	}
+	if t.Confirm != nil {
+		if err := t.Confirm(ctx, call); err != nil {
+			return nil, fmt.Errorf("not confirmed: %w", err)
+		}
+	}
+	if t.Effect == llm.Write {
+		return text, t.b.gate(ctx, t.Tool, call)
+	}
+	return text, nil
+}
+
+// callByScript is tool.call.
+func (t *tool) callByScript(c *value.Call) (starlark.Value, error) {
+	text, err := t.admit(c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := t.Do(c.Context(), text)
+	if err != nil {
+		return nil, err
+	}
+	return c.Return(decoded(out))
+}
+
+// start is tool.start.
+func (t *tool) start(c *value.Call) (starlark.Value, error) {
+	b := t.b
+	if b.host.Rig == nil {
+		return nil, errNoDevices
+	}
+	text, err := t.admit(c)
+	if err != nil {
+		return nil, err
+	}
+	source := b.source(c)
+	g, err := b.host.Rig.NewGoal(c.Context(), source, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Context: g.Context(), b: b, source: source, more: &more{goal: g}}
+	if outer := runOf(c.Context()); outer != nil && outer.more != nil {
+		r.name, r.task, r.from = outer.name, outer.task, outer.from
+	}
+	if !b.spawn(func() { t.pursue(r, g, text) }) {
+		g.Cancel(errStopped.Error())
+		return nil, errStopped
+	}
+	return goalKind.Wrap(&goal{g, b}), nil
+}
+
+// pursue runs the tool until the goal is over.
+func (t *tool) pursue(r *run, g *hw.Goal, text json.RawMessage) {
+	forget := context.AfterFunc(t.b.life, func() { g.Cancel(errStopped.Error()) })
+	defer forget()
+	out, err := t.Do(r, text)
+	var no *refusal
+	switch {
+	case err == nil:
+		g.Succeed(decoded(out))
+	case errors.As(err, &no):
+		g.Fail(no.reason)
+	default:
+		g.Fail(err.Error())
+	}
+}
+
+// feedback is ctx.feedback: it tells how far the innermost long action is.
+func (r *run) feedback(c *value.Call) (starlark.Value, error) {
+	v, err := c.Tree("value")
+	if err != nil {
+		return nil, err
+	}
+	if r.more != nil && r.goal != nil {
+		r.goal.Feedback(v)
+	}
+	return nil, nil
+}
