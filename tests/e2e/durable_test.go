@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// durable is a robot with a workflow that outlives its process: each step
+// writes down that it began and that it ended.
+const durable = `
+def step(name):
+    def run(task, ctx):
+        store.append("log", "start %s\n" % name)
+        ctx.sleep("15ms")
+        store.append("log", "end %s\n" % name)
+        return name
+    return Agent(name, fn = run)
+
+deliver = Sequence("deliver", [
+    step("read"),
+    Step(step("write"), effect = "write"),
+    Parallel("both", [step("left"), step("right")]),
+    Retry(Step(step("again"), effect = "write")),
+], checkpoint = True)
+
+on("bot/go", lambda ev: deliver.run("cup"))
+`
+
+type durableRun struct {
+	ID    string `json:"id"`
+	State string `json:"state"`
+	Steps []struct {
+		Path, Name, State string
+	} `json:"steps"`
+}
+
+// TestDurableRunIsKilled kills the robot in every phase of a durable run, once
+// or twice, and lets it go on: a step whose outcome was kept is never run
+// again, and one that was interrupted while it wrote is in doubt until somebody
+// decides.
+func TestDurableRunIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the robot dozens of times")
+	}
+	rounds, doubts := 12, 0
+	if os.Getenv("EDGED_SLOW") != "" {
+		rounds = 60
+	}
+	for i := range rounds {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range map[string]string{"main.star": durable, "edged.toml": "name = \"bot\"\n"} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := &durableBot{t: t, dir: dir, kept: map[string]int{}}
+			d.up()
+			d.must("pub", "bot/go")
+			time.Sleep(time.Duration(i%12) * 8 * time.Millisecond)
+			d.killed()
+			if i%2 == 1 { // and once more on its way
+				d.up()
+				time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+				d.killed()
+			}
+			d.up()
+			d.finish()
+			doubts += d.doubts
+		})
+	}
+	t.Logf("%d steps were in doubt", doubts)
+	if doubts == 0 {
+		t.Error("no step was ever in doubt: nothing was tested")
+	}
+}
+
+// durableBot is the robot from one life to the next.
+type durableBot struct {
+	*robot
+	t      *testing.T
+	dir    string
+	kept   map[string]int // steps with an outcome, and how often they had begun
+	doubt  string         // the step in doubt
+	doubts int
+}
+
+func (d *durableBot) up() {
+	d.t.Helper()
+	d.robot = start(d.t, d.dir, "run", d.dir, "--sim")
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if strings.Contains(d.out.String(), "memory") {
+			return
+		}
+		if time.Now().After(end) {
+			d.t.Fatal("not up within 10 s")
+		}
+	}
+}
+
+// begun is how often a step has begun.
+func (d *durableBot) begun(step string) int {
+	text, err := os.ReadFile(filepath.Join(d.dir, ".edged", "store", "log"))
+	if err != nil && !os.IsNotExist(err) {
+		d.t.Fatal(err)
+	}
+	return strings.Count(string(text), "start "+step+"\n")
+}
+
+// killed ends the robot at once and notes what it left.
+func (d *durableBot) killed() {
+	d.t.Helper()
+	d.end(syscall.SIGKILL)
+	d.doubt = ""
+	r, ok := d.last("--dir", d.dir)
+	if !ok {
+		return
+	}
+	for _, s := range r.Steps {
+		switch n := d.begun(s.Name); s.State {
+		case "done":
+			if was, known := d.kept[s.Name]; known && was != n {
+				d.t.Errorf("%s was done and has begun again", s.Name)
+			}
+			d.kept[s.Name] = n
+		case "in_doubt":
+			d.doubt = s.Name
+		}
+	}
+}
+
+// last gives the newest run with its steps; false if there is none.
+func (d *durableBot) last(where ...string) (r durableRun, ok bool) {
+	d.t.Helper()
+	var list []durableRun
+	if err := json.Unmarshal([]byte(d.must(append([]string{"runs", "--json"}, where...)...)), &list); err != nil {
+		d.t.Fatal(err)
+	}
+	if len(list) == 0 {
+		return r, false
+	}
+	if err := json.Unmarshal([]byte(d.must(append([]string{"runs", "show", "--json", list[0].ID}, where...)...)), &r); err != nil {
+		d.t.Fatal(err)
+	}
+	return r, true
+}
+
+// finish waits for the end of the run, and decides where it is in doubt.
+func (d *durableBot) finish() {
+	d.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		r, ok := d.last()
+		switch {
+		case !ok:
+			return // it was killed before anything was kept
+		case r.State == "done":
+			for step, n := range d.kept {
+				if now := d.begun(step); now != n {
+					d.t.Errorf("%s was done when the robot was killed, and has begun %d times, then %d", step, n, now)
+				}
+			}
+			return
+		case r.State == "in_doubt":
+			d.decide(r)
+		case time.Now().After(end):
+			d.t.Fatalf("the run did not end: %+v", r)
+		}
+	}
+}
+
+func (d *durableBot) decide(r durableRun) {
+	d.t.Helper()
+	for _, s := range r.Steps {
+		if s.State != "in_doubt" {
+			continue
+		}
+		if s.Name != "write" && s.Name != "again" {
+			d.t.Errorf("%s is in doubt and does not write", s.Name)
+		}
+		before := d.begun(s.Name)
+		if before > 1 {
+			d.t.Errorf("%s has begun %d times and nobody has decided", s.Name, before)
+		}
+		d.doubts++
+		d.must("runs", "decide", r.ID, s.Path, "done")
+		d.kept[s.Name] = before
+	}
+	d.must("runs", "resume", r.ID)
+}
