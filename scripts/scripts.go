@@ -10,6 +10,7 @@
 //	guard    an alarm on one screen; "edged new" copies it
 //	sensors  thermometers over MQTT, a threshold with hysteresis, a fan
 //	seed     the coordination primitives, one after the other
+//	planner  a model plans, the robot drives, and the world says whether the goal is reached
 //
 // A copy is in the binary:
 //
@@ -20,5 +21,5 @@ import "embed"
 
 // Files are the folders of the behaviours.
 //
-//go:embed home guard sensors seed
+//go:embed home guard sensors seed planner
 var Files embed.FS

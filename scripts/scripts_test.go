@@ -31,13 +31,14 @@ func grants(t *testing.T, folder fs.FS) lib.Grants {
 			Bus struct{ Pub, Sub []string }
 			BB  []string
 			HW  struct{ Read, Write []string }
+			LLM []string
 		}
 	}
 	if err := toml.Unmarshal(text, &c); err != nil {
 		t.Fatal(err)
 	}
 	a := c.Allow
-	return lib.Grants{BusPub: a.Bus.Pub, BusSub: a.Bus.Sub, BB: a.BB, HWRead: a.HW.Read, HWWrite: a.HW.Write}
+	return lib.Grants{BusPub: a.Bus.Pub, BusSub: a.Bus.Sub, BB: a.BB, HWRead: a.HW.Read, HWWrite: a.HW.Write, LLM: a.LLM}
 }
 
 // TestScripts runs every test function of every folder, each with a robot of

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.starlark.net/starlark"
 
@@ -79,7 +80,11 @@ func (a *fnAgent) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	if outer := runOf(ctx); outer != nil {
 		r.reads = outer.reads
 	}
+	began := time.Now()
 	v, err := a.b.do1(r, a.cb, task)
+	if a.b.stoppedSince(ctx, began) {
+		return agent.Result{}, context.Cause(ctx)
+	}
 	if err != nil {
 		return agent.Result{}, ofDecline(err)
 	}
@@ -97,11 +102,27 @@ var _ workflow.Wrapper = (*member)(nil)
 
 // Run implements agent.Agent.
 func (m *member) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
-	return background.Perform(ctx, m.b.host.Bus, m.Agent, t)
+	began := time.Now()
+	r, err := background.Perform(ctx, m.b.host.Bus, m.Agent, t)
+	if m.b.stoppedSince(ctx, began) {
+		return agent.Result{Usage: r.Usage, Receipts: r.Receipts}, context.Cause(ctx)
+	}
+	return r, err
 }
 
 // Unwrap implements workflow.Wrapper.
 func (m *member) Unwrap() agent.Agent { return m.Agent }
+
+// stoppedSince reports whether a stop ended what began then. It cancels goals
+// first and runs a moment later: what a child makes of a goal that was cancelled
+// is no outcome.
+func (b *Behaviour) stoppedSince(ctx context.Context, began time.Time) bool {
+	if b.host.Rig == nil {
+		return false
+	}
+	s, stopped := b.host.Rig.Stopped()
+	return stopped && !s.Time.Before(began) && b.stopping(ctx, began)
+}
 
 // childType takes agents and functions.
 var childType = value.Either(agentKind.Type(), value.Callable)
