@@ -79,12 +79,48 @@ func (r *robot) handleAsk(ctx context.Context, with json.RawMessage, send func(a
 	if q.Stream {
 		ctx = agent.WithSay(ctx, func(text string) { _ = send(askPart{Say: text}) }) // a person who left has ended ctx
 	}
-	res, err := background.Perform(ctx, r.bus, a, agent.Task{Input: q.Text, Origin: "cli", Conversation: orElse(q.Conversation, "cli")})
+	ran := &witness{Agent: a}
+	res, err := background.Perform(ctx, r.bus, ran, agent.Task{Input: q.Text, Origin: "cli", Conversation: orElse(q.Conversation, "cli")})
 	out := resultOf(res, began)
+	var none *llm.NoneLeft
+	if errors.As(ran.err, &none) {
+		out.Reason = "declined: nobody here understands that: " + passedOver(none)
+	}
 	if out.Reason == "" && err != nil && !errors.Is(err, agent.ErrExit) {
 		out.Reason = err.Error()
 	}
 	return send(askPart{Result: out})
+}
+
+// witness keeps the error of a run.
+type witness struct {
+	agent.Agent
+	err error
+}
+
+func (w *witness) Run(ctx context.Context, t agent.Task) (r agent.Result, err error) {
+	r, w.err = w.Agent.Run(ctx, t)
+	return r, w.err
+}
+
+// passedOver says for each model of a list, in a few words, why it did not
+// answer.
+func passedOver(n *llm.NoneLeft) string {
+	var words []string
+	for _, s := range n.Skips {
+		why := short(s.Err)
+		if errors.Is(s.Err, llm.ErrNoMatch) {
+			var t *llm.Trouble
+			if errors.As(s.Err, &t) {
+				why = t.Err.Error()
+			}
+			if _, after, ok := strings.Cut(why, llm.ErrNoMatch.Error()+": "); ok {
+				why = after
+			}
+		}
+		words = append(words, s.Model+": "+why)
+	}
+	return strings.Join(words, "; ")
 }
 
 // stopByWord goes straight to the rig.
@@ -119,6 +155,12 @@ func resultOf(r agent.Result, began time.Time) *askResult {
 		}
 	}
 	walk(r)
+	// Sentences and the model in the binary answer with the error of their one
+	// call. For a person that is no success.
+	why, failed := strings.CutPrefix(out.Reply, "error: ")
+	if failed && out.Status == agent.Done && !slices.ContainsFunc(out.Tools, func(t askTool) bool { return t.Error == "" }) {
+		out.Status, out.Reason, out.Reply = agent.Failed, why, ""
+	}
 	return out
 }
 
@@ -228,6 +270,7 @@ func (c *cli) listen(ctx context.Context, cl *control.Client, q askRequest) erro
 			res = p.Result
 		case p.Question != nil:
 			return c.answer(ctx, *p.Question)
+		case heard.Len() == 0 && strings.HasPrefix(p.Say, "error: "): // the result says it
 		case !c.json:
 			heard.WriteString(p.Say)
 			fmt.Fprint(c.out, p.Say)

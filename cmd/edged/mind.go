@@ -135,7 +135,10 @@ func (r *robot) warm(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, llm.ErrDown), errors.Is(err, llm.ErrUnknownModel):
+			r.log.Info("model is not there", "model", name, "err", err) // the first line about models said so
+		case err != nil:
 			r.log.Warn("model is not warm", "model", name, "err", err)
 		}
 	}
