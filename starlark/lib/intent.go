@@ -27,7 +27,7 @@ var intentRows = []row{
 		Params: []value.Param{
 			{Name: "sentences", Type: value.OneOrMany(value.String), Required: true, Positional: true, Doc: "Templates."},
 			{Name: "tool", Type: value.Either(value.String, toolKind.Type(), value.Callable), Doc: "What is called with the slots: a tool, its function or its name. If missing, response is all there is."},
-			{Name: "name", Type: value.String, Default: "", Doc: "For people and traces; the tool's name if missing."},
+			{Name: "name", Type: value.String, Default: "", Doc: "For people and traces; the tool's name, or the first sentence, if missing."},
 			{Name: "slots", Type: value.Dict, Doc: "Fixed arguments, unless the sentence says otherwise."},
 			{Name: "response", Type: value.String, Default: "", Doc: "The answer: \"{place}\" as it was said, \"{place.value}\", \"{result}\", \"{result.key}\"."},
 			{Name: "lists", Type: value.Dict, Doc: listsDoc},
@@ -92,6 +92,9 @@ var intentsKind = &value.Kind[*intents]{
 
 func (b *Behaviour) intent(c *value.Call) (starlark.Value, error) {
 	s := &sentence{Intent: intent.Intent{Name: c.String("name"), Sentences: c.Strings("sentences"), Response: c.String("response")}}
+	if len(s.Sentences) == 0 {
+		return nil, c.Errorf("sentences", "argument \"sentences\": the list is empty")
+	}
 	var err error
 	for arg, to := range map[string]*map[string]any{"slots": &s.Slots, "requires": &s.Requires, "excludes": &s.Excludes} {
 		if *to, err = c.Dict(arg); err != nil {
@@ -114,6 +117,9 @@ func (b *Behaviour) intent(c *value.Call) (starlark.Value, error) {
 	if s.tool != nil {
 		s.Tool = s.tool.Name
 		s.Lists = withLists(s.Lists, s.tool.params)
+	}
+	if s.Name == "" && s.Tool == "" {
+		s.Name = s.Sentences[0]
 	}
 	return intentKind.Wrap(s), nil
 }
