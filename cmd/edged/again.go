@@ -84,6 +84,11 @@ func (a *again) open(p *past) (err error) {
 			return err
 		}
 	}
+	for name, b := range p.head.Memory {
+		if err := a.board.Records("memory").Put(context.Background(), name, b, false); err != nil {
+			return err
+		}
+	}
 	if err := a.remember(p); err != nil {
 		return err
 	}
@@ -181,7 +186,8 @@ func (a *again) host(p *past, out io.Writer) *lib.Host {
 		Name: a.cfg.Name, Bus: a.bus, Board: a.board, Rig: a.rig, Data: a.temp, Print: out,
 		Log: slog.New(slog.NewTextHandler(out, nil)),
 		Env: lookup(a.cfg.Env), Secret: noSecrets(a.cfg), Limits: limitsOf(a.cfg),
-		Models: recorded(p.models),
+		Models: recorded(p.models), Confirm: p.confirm(),
+		Trusted: trusting(a.cfg), TaintedWrites: a.cfg.Models.Tainted,
 	}
 	h.Memory, _ = recollection.Open(context.Background(), a.board.Records("memory"), recollection.Options{}) // an empty one opens
 	return h

@@ -30,6 +30,7 @@ import (
 const (
 	questionTopic = "edged/confirm/ask"
 	answerTopic   = "edged/confirm/answer"
+	saidTopic     = "edged/confirm/said" // what the robot took as the answer
 )
 
 // question is a call that waits for a person.
@@ -114,6 +115,8 @@ func (p *persons) confirm(ctx context.Context, q question) error {
 	}
 	select {
 	case err := <-one.said:
+		said := map[string]any{"id": q.ID, "agent": q.Agent, "tool": q.Tool, "args": payload["args"], "yes": err == nil}
+		_, _ = p.bus.Publish(ctx, "confirm", saidTopic, said) // for the record
 		return err
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {

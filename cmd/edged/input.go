@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"edged/agent"
@@ -21,6 +22,7 @@ import (
 	"edged/bus/trace"
 	"edged/hw"
 	"edged/hw/replay"
+	"edged/starlark/lib"
 )
 
 // What came in from outside in a record, and doing it again.
@@ -193,4 +195,64 @@ func recorded(models map[string][]byte) func(name string) (llm.Model, error) {
 		m.Pace = true
 		return m, nil
 	}
+}
+
+// confirm gives the answers that persons gave, each after the time they took
+// for it.
+func (p *past) confirm() func(ctx context.Context, q lib.Question) error {
+	type answer struct {
+		tool, args string
+		yes        bool
+		after      time.Duration
+	}
+	var answers []answer
+	asked := map[string]time.Time{}
+	for _, l := range p.lines {
+		var q struct {
+			ID, Tool string
+			Args     json.RawMessage
+			Yes      bool
+		}
+		if l.Source != "confirm" || json.Unmarshal(l.Payload, &q) != nil {
+			continue
+		}
+		switch l.Topic {
+		case questionTopic:
+			asked[q.ID] = l.Time
+		case saidTopic:
+			answers = append(answers, answer{q.Tool, oneForm(q.Args), q.Yes, l.Time.Sub(asked[q.ID])})
+		}
+	}
+	var mu sync.Mutex // guards answers
+	return func(ctx context.Context, q lib.Question) error {
+		mu.Lock()
+		i := slices.IndexFunc(answers, func(a answer) bool { return a.tool == q.Tool && a.args == oneForm(q.Args) })
+		if i < 0 {
+			mu.Unlock()
+			return errors.New("nobody was asked this in the record")
+		}
+		a := answers[i]
+		answers = slices.Delete(answers, i, i+1)
+		mu.Unlock()
+		wait := time.NewTimer(a.after)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if !a.yes {
+			return errRefused
+		}
+		return nil
+	}
+}
+
+// oneForm is JSON with its keys in order.
+func oneForm(b json.RawMessage) string {
+	v, err := bus.DecodeJSON(b)
+	if err != nil {
+		return string(b)
+	}
+	return compact(v)
 }

@@ -12,6 +12,7 @@ import (
 
 	"edged/agent/llm"
 	recollection "edged/agent/llm/memory"
+	"edged/cmd/edged/internal/config"
 	"edged/starlark/lib"
 	"edged/workflow"
 )
@@ -147,13 +148,17 @@ func (r *robot) warm(ctx context.Context) error {
 
 // trusted says whose words are orders: people's and scripts', and of those
 // that the settings name.
-func (r *robot) trusted(origin string) bool {
-	for _, t := range r.cfg.Models.Trust {
-		if origin == t || strings.HasPrefix(origin, t+":") {
-			return true
+func (r *robot) trusted(origin string) bool { return trusting(r.cfg)(origin) }
+
+func trusting(c *config.Config) func(origin string) bool {
+	return func(origin string) bool {
+		for _, t := range c.Models.Trust {
+			if origin == t || strings.HasPrefix(origin, t+":") {
+				return true
+			}
 		}
+		return llm.Trusted(origin)
 	}
-	return llm.Trusted(origin)
 }
 
 // lineWriter makes whole lines of what is written.

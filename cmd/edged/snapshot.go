@@ -36,6 +36,7 @@ type snapshot struct {
 	Board    map[string]json.RawMessage `json:"board,omitempty"`
 	Readings map[string]json.RawMessage `json:"readings,omitempty"` // the last of each sensor
 	Retained []kept                     `json:"retained,omitempty"`
+	Memory   map[string][]byte          `json:"memory,omitempty"` // what agents remember
 }
 
 // kept is a retained event.
@@ -58,6 +59,12 @@ func (r *robot) snapshot() snapshot {
 				s.Board[k] = b
 			}
 		}
+	}
+	for name, b := range r.board.Records("memory").All() {
+		if s.Memory == nil {
+			s.Memory = map[string][]byte{}
+		}
+		s.Memory[name] = bytes.Clone(b)
 	}
 	for _, e := range r.bus.Retained("*") {
 		if b, err := e.JSON(); err == nil {
