@@ -3,6 +3,7 @@ package lib
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.starlark.net/starlark"
 
@@ -14,6 +15,7 @@ import (
 	"edged/bus"
 	"edged/starlark/script"
 	"edged/starlark/value"
+	"edged/workflow"
 )
 
 var delegateRows = []row{
@@ -137,20 +139,55 @@ func (b *Behaviour) updateState(ctx context.Context, state map[string]any) error
 	return b.host.Board.Update(ctx, source, state, blackboard.SetOptions{})
 }
 
-// agentTool makes a tool of an agent. What a peer elsewhere says is data.
+// hearsOthers reports whether an agent's words may be others': of a peer
+// elsewhere, or of who reads what foreign tools give.
+func hearsOthers(a agent.Agent) bool {
+	switch a := a.(type) {
+	case *peer:
+		return true
+	case *told:
+		return hearsOthers(a.Agent)
+	case *modelAgent:
+		return len(a.sets) > 0 || slices.ContainsFunc(a.tools, func(t *tool) bool { return t.Foreign }) || slices.ContainsFunc(a.handoffs, hearsOthers)
+	case *flow:
+		return a.b.outlineHears(workflow.Describe(a.node))
+	}
+	return false
+}
+
+// outlineHears looks for such agents in a tree, by name.
+func (b *Behaviour) outlineHears(o workflow.Outline) bool {
+	if len(o.Children) == 0 {
+		return slices.ContainsFunc(b.Agents(), func(a agent.Agent) bool { return a.Name() == o.Name && hearsOthers(a) })
+	}
+	return slices.ContainsFunc(o.Children, b.outlineHears)
+}
+
+// agentTool makes a tool of an agent. What others say through it is data.
 func (b *Behaviour) agentTool(a agent.Agent, name, doc string) *tool {
 	t := &tool{b: b, Tool: llm.AsTool(b.traced(a, false), name, doc)}
-	_, t.Foreign = a.(*peer)
+	t.Foreign = hearsOthers(a)
 	return t
 }
 
-func agentAsTool(c *value.Call, a agent.Agent) (starlark.Value, error) {
-	b := aboutAgent(a).b
-	if r := runOf(c.Context()); b == nil && r != nil {
-		b = r.b
+// homeOf is the behaviour that an agent belongs to.
+func homeOf(c *value.Call, a agent.Agent) (*Behaviour, error) {
+	if f, ok := a.(*flow); ok {
+		return f.b, nil
 	}
-	if b == nil {
-		return nil, fmt.Errorf("%s can't become a tool at top level", a.Name())
+	if b := aboutAgent(a).b; b != nil {
+		return b, nil
+	}
+	if r := runOf(c.Context()); r != nil {
+		return r.b, nil
+	}
+	return nil, fmt.Errorf("%s belongs to nobody", a.Name())
+}
+
+func agentAsTool(c *value.Call, a agent.Agent) (starlark.Value, error) {
+	b, err := homeOf(c, a)
+	if err != nil {
+		return nil, err
 	}
 	return toolKind.Wrap(b.agentTool(a, c.String("name"), c.String("doc"))), nil
 }

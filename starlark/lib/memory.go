@@ -83,6 +83,7 @@ var memoryRows = []row{
 	{value.Func{Name: "memory.remember", Doc: rememberDoc, Example: "memory.remember(\"cup\", \"kitchen\", tags = [\"things\"])", Params: rememberParams, Blocks: true, Returns: "the fact, a dict"}, (*Behaviour).remember1},
 	{value.Func{Name: "memory.recall", Doc: recallDoc, Example: "memory.recall(key = \"cup\", at = time.now() - time.parse_duration(\"1h\"))", Params: recallParams, Blocks: true, Returns: "a list of dicts"}, (*Behaviour).recall},
 	{value.Func{Name: "memory.forget", Doc: forgetDoc, Example: "memory.forget(\"cup\", erase = True)", Params: forgetParams, Blocks: true, Returns: "whether something was known"}, (*Behaviour).forget1},
+	{value.Func{Name: "memory.history", Doc: "Tells all that was ever said about a key, the oldest first.", Example: "memory.history(\"cup\")", Params: []value.Param{factParam, scopeParam}, Returns: "a list of dicts"}, (*Behaviour).history},
 	{value.Func{Name: "memory.prefer", Doc: "Keeps what somebody likes.", Example: "memory.prefer(\"anna\", \"volume\", 0.3)", Blocks: true,
 		Params: []value.Param{whoParam, {Name: "key", Type: value.String, Required: true, Positional: true, Doc: "What."}, {Name: "value", Type: value.Data, Required: true, Positional: true, Doc: "How; None takes it away."}}}, (*Behaviour).prefer},
 	{value.Func{Name: "memory.preference", Doc: "Returns what somebody likes.", Example: "robot.say(\"louder?\") if memory.preference(\"anna\", \"volume\", 0.5) < 0.4 else None",
@@ -176,12 +177,23 @@ func (a *modelAgent) remembers(c *value.Call) error {
 }
 
 // memoryTools are the memory's own tools; without a memory they say so when
-// they are called, for a folder is loaded and checked without one.
+// they are called, for a folder is loaded and checked without one. A run that
+// has others' words in its prompt changes nothing: what it were told to
+// remember would be an order next time.
 func memoryTools(b *Behaviour, o memory.ToolOptions) []llm.Tool {
 	m := b.host.Memory
 	list := m.Tools(o)
-	if m == nil {
-		for i := range list {
+	for i := range list {
+		do := list[i].Do
+		if list[i].Name != "recall" {
+			list[i].Do = func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+				if llm.Tainted(ctx) {
+					return nil, errors.New("nothing is remembered of what others say")
+				}
+				return do(ctx, args)
+			}
+		}
+		if m == nil {
 			list[i].Do = func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, errNoMemory }
 		}
 	}
@@ -316,6 +328,18 @@ func returnDicts(list []any) (starlark.Value, error) {
 	l := starlark.NewList(out)
 	l.Freeze()
 	return l, nil
+}
+
+func (b *Behaviour) history(c *value.Call) (starlark.Value, error) {
+	m, scope, err := b.mem(c, false)
+	if err != nil {
+		return nil, err
+	}
+	list := []any{}
+	for _, f := range m.History(scope, c.String("key")) {
+		list = append(list, factDict(f))
+	}
+	return returnDicts(list)
 }
 
 func (b *Behaviour) forget1(c *value.Call) (starlark.Value, error) {

@@ -105,12 +105,9 @@ type server struct {
 const mostServed = 16
 
 func serveAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
-	b := aboutAgent(a).b
-	if r := runOf(c.Context()); b == nil && r != nil {
-		b = r.b
-	}
-	if b == nil {
-		return nil, fmt.Errorf("%s can't be served at top level", a.Name())
+	b, err := homeOf(c, a)
+	if err != nil {
+		return nil, err
 	}
 	s := &server{b: b, a: a, topic: c.String("topic"), at: where(c), running: make(map[string]context.CancelFunc)}
 	if err := bus.ValidTopic(s.topic); err != nil {
