@@ -11,6 +11,8 @@
 //	sensors  thermometers over MQTT, a threshold with hysteresis, a fan
 //	seed     the coordination primitives, one after the other
 //	planner  a model plans, the robot drives, and the world says whether the goal is reached
+//	butler   looks after a house without a voice: sentences, the model in the binary or a trained one, Ollama
+//	mcp      tools of other programs, and tools for them, by the Model Context Protocol
 //
 // A copy is in the binary:
 //
@@ -21,5 +23,5 @@ import "embed"
 
 // Files are the folders of the behaviours.
 //
-//go:embed home guard sensors seed planner
+//go:embed home guard sensors seed planner butler mcp
 var Files embed.FS
