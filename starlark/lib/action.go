@@ -10,7 +10,6 @@ import (
 
 	"edged/agent/llm"
 	"edged/hw"
-	"edged/starlark/script"
 	"edged/starlark/value"
 )
 
@@ -20,10 +19,7 @@ import (
 // admit holds a script's call to all that a model's is held to, and gives its
 // arguments.
 func (t *tool) admit(c *value.Call) (json.RawMessage, error) {
-	if script.Loading(c.Thread) {
-		return nil, &value.Error{Msg: "the top level declares, it does not act", Hint: "call tools in a handler or a test"}
-	}
-	if err := effect(c); err != nil {
+	if err := acts(c); err != nil {
 		return nil, err
 	}
 	args, err := c.NamedTree()

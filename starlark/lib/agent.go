@@ -19,26 +19,26 @@ import (
 
 var agentParams = []value.Param{
 	{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name, one topic level."},
-	{Name: "role", Type: value.String, Default: "", Doc: "What it is, in one line: for people, and for agents that may hand over to it."},
-	{Name: "instructions", Type: value.String, Default: "", Doc: "What its model is told."},
-	{Name: "model", Type: modelType, Doc: "Who thinks: \"intent\", \"builtin\", \"ollama:NAME\" or a bare NAME, \"openai:NAME@URL\", \"replay:FILE\", Intents(…), or a list of them: the first that is healthy and able answers."},
-	{Name: "fn", Type: value.Callable, Doc: "In place of a model: called with the task and with ctx, as far as it takes them. Text it returns is the reply, anything else the output; Declined(reason) and EXIT say what they say."},
+	{Name: "role", Type: value.String, Default: "", Also: []string{"description", "doc", "goal", "backstory"}, Doc: "What it is, in one line: for people, and for agents that may hand over to it."},
+	{Name: "instructions", Type: value.String, Default: "", Also: []string{"prompt", "system", "system_prompt", "system_message"}, Doc: "What its model is told."},
+	{Name: "model", Type: modelType, Also: []string{"llm", "models", "model_client", "client"}, Doc: "Who thinks: \"intent\", \"builtin\", \"ollama:NAME\" or a bare NAME, \"openai:NAME@URL\", \"replay:FILE\", Intents(…), or a list of them: the first that is healthy and able answers."},
+	{Name: "fn", Type: value.Callable, Also: []string{"function", "run", "func", "handler", "callback"}, Doc: "In place of a model: called with the task and with ctx, as far as it takes them. Text it returns is the reply, anything else the output; Declined(reason) and EXIT say what they say."},
 	{Name: "topic", Type: value.String, Doc: "In place of a model: where a peer, on this robot or another, takes tasks; see agent.serve."},
-	{Name: "tools", Type: value.List, Doc: "What its model can call: functions, Tool(…), agents, mcp(…). More than 6 confuse small models."},
-	{Name: "output", Type: outputType, Doc: "The form of its answer: a JSON schema, a dict {\"room\": \"one of hall, dock\", \"score\": \"(int, 0..10)\"}, or a function with such parameters."},
-	{Name: "handoffs", Type: value.ListOf(agentKind.Type()), Doc: "Agents that may go on in its place; they see the dialogue so far."},
+	{Name: "tools", Type: value.List, Also: []string{"functions", "skills", "actions"}, Doc: "What its model can call: functions, Tool(…), agents, mcp(…). More than 6 confuse small models."},
+	{Name: "output", Type: outputType, Also: []string{"schema", "response_format", "response_model", "output_type", "output_schema", "result_type"}, Doc: "The form of its answer: a JSON schema, a dict {\"room\": \"one of hall, dock\", \"score\": \"(int, 0..10)\"}, or a function with such parameters."},
+	{Name: "handoffs", Type: value.ListOf(agentKind.Type()), Also: []string{"agents", "sub_agents", "delegates"}, Doc: "Agents that may go on in its place; they see the dialogue so far."},
 	{Name: "traits", Type: value.Dict, Doc: "Its character, HEXACO, each from 0 to 1: honesty emotionality extraversion agreeableness conscientiousness openness."},
 	{Name: "mood", Type: value.Dict, Doc: "Its mood to begin with, each from -1 to 1: valence arousal dominance."},
 	{Name: "capabilities", Type: value.ListOf(value.String), Doc: "What it can be asked for with pool.request."},
 	{Name: "examples", Type: value.ListOf(value.String), Doc: "Three to five tasks for it, in the words people use: find_agent goes by them."},
 	{Name: "allow", Type: value.ListOf(value.String), Doc: "The tools that it and whoever it delegates to may use: names, or prefixes that end in *. All if missing."},
 	{Name: "trust", Type: value.ListOf(value.String), Doc: "Whose words are orders for it, besides people's and scripts': origins such as \"mqtt\" or \"hw:*\"."},
-	{Name: "max_tool_hops", Type: value.Between(value.Int, 0, 50), Default: 3, Doc: "Rounds of tool calls in one run."},
+	{Name: "max_tool_hops", Type: value.Between(value.Int, 0, 50), Default: 3, Also: []string{"max_turns", "max_iterations", "max_iter", "max_steps"}, Doc: "Rounds of tool calls in one run."},
 	{Name: "tool_choice", Type: value.OneOf("auto", "required_first", "required"), Default: "auto", Doc: "When its model must call a tool."},
 	{Name: "temperature", Type: value.Between(value.Number, 0, 2), Doc: "How freely it answers; 0 is always the likeliest. The model's own if missing."},
 	{Name: "seed", Type: value.Int, Doc: "Makes a free answer repeatable."},
 	{Name: "memory", Type: memoryType, Doc: "True, a scope, or Memory(…): it is told what it knows about the task, and gets remember, recall and forget as tools."},
-	{Name: "hooks", Type: value.List, Doc: "What looks into its runs: Hook(…), hook.token_budget(…), or names of those that need no settings."},
+	{Name: "hooks", Type: value.List, Also: []string{"guardrails", "callbacks", "middleware"}, Doc: "What looks into its runs: Hook(…), hook.token_budget(…), or names of those that need no settings."},
 	{Name: "session", Type: value.OneOf("keep", "fresh"), Default: "keep", Doc: "Whether it remembers the conversation."},
 	{Name: "timeout", Type: value.Duration, Doc: "Ends a run that takes longer, waiting for the model included, with status timeout."},
 	{Name: "bare", Type: value.Bool, Default: false, Doc: "Leave out the hooks that small models need."},
@@ -397,10 +397,7 @@ func runAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
 // taskOf reads the arguments of a run.
 func taskOf(c *value.Call) (context.Context, agent.Task, error) {
 	var t agent.Task
-	if script.Loading(c.Thread) {
-		return nil, t, &value.Error{Msg: "the top level declares, it does not act", Hint: "run agents in a handler, or with after(\"0s\", …)"}
-	}
-	if err := effect(c); err != nil {
+	if err := acts(c); err != nil {
 		return nil, t, err
 	}
 	input, err := c.Tree("task")

@@ -13,7 +13,6 @@ import (
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
-	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow"
 )
@@ -67,6 +66,9 @@ func (b *Behaviour) candidates(c *value.Call) ([]agent.Agent, error) {
 }
 
 func (b *Behaviour) findAgent(c *value.Call) (starlark.Value, error) {
+	if err := acts(c); err != nil {
+		return nil, err
+	}
 	all, err := b.candidates(c)
 	if err != nil {
 		return nil, err
@@ -193,10 +195,7 @@ func agentAsTool(c *value.Call, a agent.Agent) (starlark.Value, error) {
 }
 
 func (b *Behaviour) spawnHelper(c *value.Call) (starlark.Value, error) {
-	if script.Loading(c.Thread) {
-		return nil, &value.Error{Msg: "the top level declares, it does not act", Hint: "spawn in a handler or a tool"}
-	}
-	if err := effect(c); err != nil {
+	if err := acts(c); err != nil {
 		return nil, err
 	}
 	a, ok := agentKind.Arg(c, "agent").(*modelAgent)

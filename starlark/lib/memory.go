@@ -219,7 +219,7 @@ func (b *Behaviour) known0(ctx context.Context, scope, text string, most int) (s
 // mem is what every call of the memory begins with.
 func (b *Behaviour) mem(c *value.Call, changes bool) (*memory.Memory, string, error) {
 	if changes {
-		if err := effect(c); err != nil {
+		if err := acts(c); err != nil {
 			return nil, "", err
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"edged/agent/llm/openai"
 	"edged/agent/llm/replay"
 	"edged/bus"
+	"edged/starlark/script"
 	"edged/starlark/value"
 )
 
@@ -257,7 +258,7 @@ func (b *Behaviour) makeModel(name string) (llm.Model, error) {
 }
 
 func (b *Behaviour) askModel(c *value.Call) (starlark.Value, error) {
-	if err := effect(c); err != nil {
+	if err := acts(c); err != nil {
 		return nil, err
 	}
 	ch, err := b.modelChoice(c)
@@ -300,6 +301,14 @@ func (b *Behaviour) askModel(c *value.Call) (starlark.Value, error) {
 	return c.Return(v)
 }
 
+// acts is effect for what nothing at top level may do either.
+func acts(c *value.Call) error {
+	if script.Loading(c.Thread) {
+		return &value.Error{Msg: "the top level declares, it does not act", Hint: "do it in a handler, or with after(\"0s\", …)"}
+	}
+	return effect(c)
+}
+
 // sampling reads how an answer is drawn.
 func sampling(c *value.Call) llm.Sampling {
 	var s llm.Sampling
@@ -335,7 +344,7 @@ func (b *Behaviour) tell(ctx context.Context, source, topic string, payload map[
 }
 
 func (b *Behaviour) embed(c *value.Call) (starlark.Value, error) {
-	if err := effect(c); err != nil {
+	if err := acts(c); err != nil {
 		return nil, err
 	}
 	ch, err := b.modelChoice(c)
@@ -368,7 +377,7 @@ func (b *Behaviour) embed(c *value.Call) (starlark.Value, error) {
 }
 
 func (b *Behaviour) modelInfo(c *value.Call) (starlark.Value, error) {
-	if err := effect(c); err != nil {
+	if err := acts(c); err != nil {
 		return nil, err
 	}
 	ch, err := b.modelChoice(c)

@@ -36,11 +36,11 @@ light = Tool(set_light, effect = "write", limits = {"brightness": (0, 80)}, sent
 		Params: []value.Param{
 			{Name: "fn", Type: value.Callable, Required: true, Positional: true, Doc: "Called with the arguments by name, and with ctx if it has such a parameter. What it returns goes to the model; a goal or future is waited for; Declined(reason) and Handoff(…) say what they say."},
 			{Name: "name", Type: value.String, Default: "", Doc: "What the model calls it; the function's name if missing."},
-			{Name: "doc", Type: value.String, Default: "", Doc: "What the model is told; the docstring's beginning if missing."},
-			{Name: "params", Type: value.Dict, Doc: "The parameters, as {\"room\": \"one of hall, dock\"}, where the function doesn't tell them."},
+			{Name: "doc", Type: value.String, Default: "", Also: []string{"description"}, Doc: "What the model is told; the docstring's beginning if missing."},
+			{Name: "params", Type: value.Dict, Also: []string{"parameters", "schema", "args", "args_schema"}, Doc: "The parameters, as {\"room\": \"one of hall, dock\"}, where the function doesn't tell them."},
 			{Name: "effect", Type: value.OneOf("read", "write"), Default: "read", Doc: "write: it moves or sends something. Then it passes the gate: the stop, what the agent may, whose words led to it."},
 			{Name: "parallel", Type: value.Bool, Default: false, Doc: "It may run beside others of the same answer, if all of them say so."},
-			{Name: "confirm", Type: value.Either(value.Bool, value.Callable), Doc: "True asks a person first, who has 30 s. A function decides by itself: called with a dict of the arguments; False or Declined(reason) is no."},
+			{Name: "confirm", Type: value.Either(value.Bool, value.Callable), Also: []string{"approve", "requires_approval", "needs_approval"}, Doc: "True asks a person first, who has 30 s. A function decides by itself: called with a dict of the arguments; False or Declined(reason) is no."},
 			{Name: "timeout", Type: value.Duration, Doc: "Ends it when it takes longer."},
 			{Name: "limits", Type: value.Either(value.Dict, value.Callable), Doc: "What is let through beyond the schema: {\"speed\": (0, 0.4)}, {\"place\": is_inside}, or a function of a dict of all arguments. False or Declined(reason) is no."},
 			{Name: "min_interval", Type: value.Duration, Doc: "The least time from one call to the next."},
@@ -253,7 +253,7 @@ func (t *tool) limit(c *value.Call) error {
 		}
 		s, err := within(t.params, name, low, high).Limited(name, low, high)
 		if err != nil {
-			return err
+			return c.Errorf("limits", "%s", strings.TrimPrefix(err.Error(), "schema: "))
 		}
 		t.params = s
 	}

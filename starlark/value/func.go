@@ -3,6 +3,7 @@ package value
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -240,6 +241,12 @@ func (b *Builtin) mistyped(p *Param, pos int, err error) error {
 
 func (b *Builtin) unknown(name string) error {
 	e := &Error{Func: b.f.Name, Arg: name, Msg: fmt.Sprintf("unknown argument %q", name)}
+	for i := range b.f.Params {
+		if slices.Contains(b.f.Params[i].Also, name) {
+			e.Hint = "here it is " + b.f.Params[i].Summary()
+			return e
+		}
+	}
 	names := b.f.paramNames()
 	if near := Nearest(name, names); near != "" {
 		for i := range b.f.Params {

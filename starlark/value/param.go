@@ -36,6 +36,8 @@ type Param struct {
 	// of a call, the one or two things that need no name: everything beyond is
 	// written with its name. Positional rows come first.
 	Positional bool
+	// Also are names that the row has elsewhere: who writes one is told this one.
+	Also []string
 }
 
 // Basic is a type without parameters.
