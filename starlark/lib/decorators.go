@@ -158,7 +158,7 @@ func (b *Behaviour) condition(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.declareFlow(c, workflow.NewCondition(name, b.check(cb, name)), false)
+	return b.declareFlow(c, &tickedCondition{workflow.NewCondition(name, b.check(cb, name)), b, cb}, false)
 }
 
 // statuses are what actions return.
@@ -217,5 +217,5 @@ func (b *Behaviour) action(c *value.Call) (starlark.Value, error) {
 			}
 		}
 	}
-	return b.declareFlow(c, workflow.NewAction(name, do, stop), false)
+	return b.declareFlow(c, &tickedAction{workflow.NewAction(name, do, stop), b, cb}, false)
 }

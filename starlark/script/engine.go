@@ -151,6 +151,7 @@ type runner struct {
 	first  uint64 // steps of the thread when the call began
 	prints int    // lines printed by the call
 	broken bool   // a panic went through the thread: it is not used again
+	pinned bool   // of a [Pin]: the watch hears of a call only when it is long
 
 	mu     sync.Mutex // guards the rest, which the watch reads
 	ctx    context.Context
@@ -250,6 +251,9 @@ func (r *runner) end() {
 
 // check runs on the calling goroutine every checkEvery steps.
 func (r *runner) check(t *starlark.Thread) {
+	if r.pinned && !r.active {
+		r.wake()
+	}
 	done := t.Steps - r.first
 	r.mu.Lock()
 	defer r.mu.Unlock()
