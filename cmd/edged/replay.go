@@ -132,25 +132,33 @@ func (r replayed) write(w io.Writer) {
 
 // newErrors lists the errors that only the second run had, each once.
 func newErrors(was, is []trace.Line) (list []string) {
-	text := func(l trace.Line) string {
-		var e struct{ Source, Error string }
-		if l.Topic != "edged/error" || json.Unmarshal(l.Payload, &e) != nil {
-			return ""
-		}
-		first, _, _ := strings.Cut(e.Error, "\n")
-		return strings.TrimPrefix(e.Source+": "+first, ": ")
-	}
 	known := map[string]bool{"": true}
 	for _, l := range was {
-		known[text(l)] = true
+		known[errorOf(l)] = true
 	}
 	for _, l := range is {
-		if t := text(l); !known[t] {
+		if t := errorOf(l); !known[t] {
 			known[t] = true
 			list = append(list, t)
 		}
 	}
 	return list
+}
+
+// errorOf is what went wrong as a line of a record tells it, empty for nothing.
+func errorOf(l trace.Line) string {
+	var e struct{ Source, Error, Status, Reason string }
+	ended := strings.HasPrefix(l.Topic, "edged/agent/") && strings.HasSuffix(l.Topic, "/end")
+	switch {
+	case l.Topic != "edged/error" && !ended, json.Unmarshal(l.Payload, &e) != nil:
+		return ""
+	case ended && e.Reason == "":
+		return ""
+	case ended:
+		return fmt.Sprintf("%s: %s: %s", l.Source, e.Status, e.Reason)
+	}
+	first, _, _ := strings.Cut(e.Error, "\n")
+	return strings.TrimPrefix(e.Source+": "+first, ": ")
 }
 
 // past is a recorded run, made ready to be run again.

@@ -91,26 +91,33 @@ func TestReplay(t *testing.T) {
 // has no answer.
 func TestReplayModel(t *testing.T) {
 	dir := folder(t, map[string]string{
-		"main.star": `def turn_lamp(on = True):
-    """Switches the lamp in the hall.
+		"main.star": `def go_to(place):
+    """Drive to a place.
 
     Args:
-      on: whether it is to shine
+      place: one of kitchen, living, bedroom, hall, dock
     """
-    bb.set("bot/lamp", on)
+    bb.set("bot/place", place)
     return "done"
 
-butler = Agent("butler", model = "builtin", instructions = "Be brief.", tools = [turn_lamp])
+butler = Agent("butler", model = "builtin", instructions = "You are a robot.", tools = [go_to])
 `,
 		"edged.toml": "name = \"bot\"\n",
 	})
 	file := filepath.Join(t.TempDir(), "run.jsonl")
 	r := start(t, dir, "run", "--record", file, dir)
 	r.ready()
-	said, _ := r.edged("ask", "--json", "switch the lamp in the hall on")
-	t.Logf("the model: %s", said)
+	if said := r.must("ask", "--json", "go to the kitchen"); !strings.Contains(said, `"tool": "go_to"`) {
+		t.Fatalf("the model: %s", said)
+	}
 	r.end(syscall.SIGTERM)
-	if out, code := replay(t, "--actions", file, dir); code != 0 {
+	out, code := replay(t, "--actions", file, dir)
+	if code != 0 || !strings.Contains(out, `set bot/place "kitchen"`) {
 		t.Errorf("status %d:\n%s", code, out)
+	}
+	edit(t, filepath.Join(dir, "main.star"), "You are a robot.", "You are a parrot.")
+	out, code = replay(t, file, dir)
+	if code != 1 || !strings.Contains(out, `set bot/place "kitchen"`) || !strings.Contains(out, "parrot") {
+		t.Errorf("status %d with another prompt:\n%s", code, out)
 	}
 }
