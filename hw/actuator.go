@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"edged/bus/timer"
@@ -26,6 +27,7 @@ type actuator struct {
 	lease *timer.Timer // the dead man
 	ramp  *timer.Timer // next step towards the target
 	again *timer.Timer // next try of a Rest that failed
+	fence atomic.Pointer[fence]
 
 	mu       sync.Mutex // guards everything below; never held while calling out
 	running  bool       // the lane's goroutine exists
@@ -171,6 +173,8 @@ func (a *actuator) post(o *order) error {
 	switch {
 	case o.by != nil && a.goal != o.by:
 		return fmt.Errorf("hw: %s: %w", a.name, context.Canceled)
+	case a.fence.Load().passes(o.by != nil && o.by.back) != nil:
+		return fmt.Errorf("hw: %s: %w", a.name, a.fence.Load().passes(o.by != nil && o.by.back))
 	case a.unrested != nil:
 		return fmt.Errorf("hw: %s: %w: %w", a.name, ErrUnrested, a.unrested)
 	case a.resting && now.Sub(a.began) > restTimeout:

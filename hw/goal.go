@@ -43,6 +43,7 @@ type Goal struct {
 	cancel context.CancelFunc
 	cause  context.Context
 	done   chan struct{}
+	back   bool // it ends inside the fence
 
 	mu       sync.Mutex // guards everything below
 	state    State
@@ -73,7 +74,12 @@ func (r *Rig) Start(ctx context.Context, source, name, action string, args any) 
 	if err := a.ready(); err != nil {
 		return nil, err
 	}
+	back, err := a.fence.Load().admits(tree)
+	if err != nil {
+		return fail(err)
+	}
 	g := r.goal(ctx, source, name+"."+action, a)
+	g.back = back
 	a.takeOver(source, g)
 	g.begin(tree)
 	if r.opt.Dry {

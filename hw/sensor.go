@@ -86,6 +86,7 @@ func (s *sensor) emit(v any) error {
 	if s.o.Stale > 0 {
 		s.stale.Reset(s.o.Stale)
 	}
+	s.r.moved(s.name, rd)
 	return s.publish(rd)
 }
 
@@ -140,6 +141,7 @@ func (s *sensor) degrade(q Quality) {
 	rd.Quality = q
 	s.mu.Unlock()
 	if has && !again {
+		s.r.moved(s.name, rd)
 		s.r.say(context.Background(), "hw:"+s.name, s.topic, &lazyReading{Reading: rd})
 	}
 }

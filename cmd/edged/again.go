@@ -158,7 +158,7 @@ func (a *again) devices(p *past) error {
 			err = errors.Join(err, a.rig.Bind(topic, name, hw.BindOptions{}))
 		}
 	}
-	return err
+	return errors.Join(err, fences(a.rig, a.cfg))
 }
 
 // openTwins is openDevices with twins and without the apartment.

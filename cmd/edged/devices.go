@@ -61,7 +61,7 @@ var twins = map[string]func(*devices, *hw.Rig, *device) error{
 func openDevices(rig *hw.Rig, c *config.Config, simulate bool) (devices, error) {
 	var ds devices
 	for _, name := range config.Names(c.Devices) {
-		d := &device{name: name, table: c.Devices[name], used: map[string]bool{"driver": true, "bind": true}}
+		d := &device{name: name, table: c.Devices[name], used: map[string]bool{"driver": true, "bind": true, "fence": true, "fence_sensor": true}}
 		driver, _ := d.table["driver"].(string)
 		open := drivers[driver]
 		if open == nil {
@@ -85,9 +85,11 @@ func openDevices(rig *hw.Rig, c *config.Config, simulate bool) (devices, error) 
 		}
 	}
 	if simulate && ds.world == nil {
-		return ds, ds.apartment(rig, &device{name: "apartment", used: map[string]bool{}})
+		if err := ds.apartment(rig, &device{name: "apartment", used: map[string]bool{}}); err != nil {
+			return ds, err
+		}
 	}
-	return ds, nil
+	return ds, fences(rig, c)
 }
 
 func (d *device) unknown(what, got string, words []string, c *config.Config) error {
