@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"context"
+	"encoding/json"
+	"strconv"
 	"strings"
 
 	"edged/bus"
@@ -24,17 +26,23 @@ func (o onBus) Node(ctx context.Context, m Moment) context.Context {
 	if m.Kind == "agent" && m.Phase != Left && m.Phase != Back {
 		return ctx
 	}
-	v := map[string]any{"run": m.Run, "path": m.Path, "kind": m.Kind}
+	v := make([]byte, 0, 160)
+	v = append(v, `{"run":`...)
+	v = quoted(v, m.Run)
+	v = quoted(append(v, `,"path":`...), m.Path)
+	v = quoted(append(v, `,"kind":`...), m.Kind)
 	if m.Phase == Ended {
-		v["status"], v["elapsed"] = string(m.Status), m.Elapsed.Seconds()
+		v = quoted(append(v, `,"status":`...), string(m.Status))
+		v = strconv.AppendFloat(append(v, `,"elapsed":`...), m.Elapsed.Seconds(), 'f', -1, 64)
 	}
-	for k, s := range map[string]string{"reason": m.Reason, "guard": m.Guard, "by": m.By} {
-		if s != "" {
-			v[k] = s
+	for _, more := range [...]struct{ key, text string }{{`,"reason":`, m.Reason}, {`,"guard":`, m.Guard}, {`,"by":`, m.By}} {
+		if more.text != "" {
+			v = quoted(append(v, more.key...), more.text)
 		}
 	}
+	v = append(v, '}')
 	// A closed bus keeps no workflow from running.
-	e, err := o.b.Publish(ctx, "workflow:"+m.Name, "edged/workflow/"+level(m.Name)+"/"+string(m.Phase), v)
+	e, err := o.b.Publish(ctx, "workflow:"+m.Name, "edged/workflow/"+level(m.Name)+"/"+string(m.Phase), bus.RawJSON(v))
 	if err != nil || m.Phase != Started {
 		return ctx
 	}
@@ -45,8 +53,25 @@ func (o onBus) Node(ctx context.Context, m Moment) context.Context {
 	return bus.WithCause(ctx, e)
 }
 
+// quoted adds text as JSON: what has no need of escapes, as it is.
+func quoted(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c > '~' {
+			j, err := json.Marshal(s)
+			if err != nil { // a string always has a form
+				return append(b, `""`...)
+			}
+			return append(b, j...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
+
 // level makes a name one level of a topic.
 func level(name string) string {
+	if name != "" && !strings.ContainsAny(name, "/+#\x00") {
+		return name
+	}
 	name = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("/+#\x00", r) {
 			return '_'
