@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"edged/agent/llm"
+	"edged/agent/llm/builtin/train"
 	"edged/bus"
 	"edged/cmd/edged/internal/config"
 	"edged/cmd/edged/internal/control"
@@ -270,10 +271,12 @@ func roundTrip(ctx context.Context, s *servers, name string) (time.Duration, llm
 	if err != nil {
 		return 0, info, s.meant(ctx, name, err)
 	}
+	q := llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "Say OK."}}, Sampling: llm.Sampling{MaxTokens: 8}}
+	if strings.HasPrefix(name, kindBuiltin) { // it does nothing but call tools
+		q = llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "turn left"}}, Tools: train.Offer(train.Demo())}
+	}
 	began := time.Now()
-	_, err = m.Chat(ctx, llm.Request{
-		Messages: []llm.Message{{Role: llm.User, Text: "Say OK."}}, Sampling: llm.Sampling{MaxTokens: 8},
-	}, nil)
+	_, err = m.Chat(ctx, q, nil)
 	if errors.Is(err, llm.ErrNoMatch) || errors.Is(err, llm.ErrCutOff) || errors.Is(err, llm.ErrEmpty) {
 		err = nil
 	}
@@ -287,14 +290,11 @@ func (d *checkup) permissions() {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		d.add("data folder", noted, data+" is made at the first run", "")
-		return
 	case err != nil:
 		d.check("data folder", err, "", "name another with the setting data")
-		return
-	}
-	if st.Mode().Perm()&0o077 != 0 {
+	case st.Mode().Perm()&0o077 != 0:
 		d.add("data folder", unwell, data+" can be read by others", "chmod 700 "+data)
-	} else {
+	default:
 		d.add("data folder", healthy, data, "")
 	}
 	for _, name := range []string{"board.db", auditFile} {

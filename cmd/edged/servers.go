@@ -106,8 +106,10 @@ func (s *servers) make(name string) (m llm.Model, server string, err error) {
 				return nil, "", &llm.Trouble{Err: fmt.Errorf("%w: %w", llm.ErrUnknownModel, err), Model: name, Remedy: "the file is looked for in the robot's folder; 'edged train' makes one"}
 			}
 		}
-		m, err = builtin.New(o)
-		return m, "", err
+		if m, err = builtin.New(o); err != nil {
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		return m, "", nil
 	case kindOllama:
 		o, err := s.server()
 		if err != nil {
