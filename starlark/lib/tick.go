@@ -72,7 +72,7 @@ func (a *tickedAction) Ticks(ctx context.Context) func() (workflow.TickStatus, e
 // pin prepares a leaf's function.
 func (b *Behaviour) pin(ctx context.Context, cb *callback, name string, p pure) *script.Pin {
 	r := &run{Context: ctx, b: b, source: "workflow:" + name, pure: p, more: &more{name: name}}
-	args, kwargs := cb.args(r, []starlark.Value{b.contextValue(r)})
+	args, kwargs := cb.args(r, []starlark.Value{b.glance(cb, r)})
 	l := script.Limits{}
 	if p == inGuard {
 		l = inline

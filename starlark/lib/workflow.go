@@ -305,7 +305,7 @@ func (b *Behaviour) nodeRun(ctx context.Context, name string, v workflow.View) *
 func (b *Behaviour) decide(ctx context.Context, cb *callback, name string, v workflow.View, task bool) (starlark.Value, error) {
 	r := b.nodeRun(ctx, name, v)
 	if !task {
-		return b.do(r, cb, b.contextValue(r))
+		return b.do(r, cb, b.glance(cb, r))
 	}
 	words, err := value.FromGo(v.Task.Input)
 	if err != nil {
