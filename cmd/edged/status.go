@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edged/agent/llm"
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
@@ -49,6 +50,8 @@ type status struct {
 	Link    string            `json:"link"` // to MQTT, in one phrase
 	MQTT    *mqtt.Stats       `json:"mqtt,omitempty"`
 	Trace   *trace.Stats      `json:"trace,omitempty"`
+
+	Models map[string]llm.QueueStatus `json:"models,omitempty"` // who waits for which server
 	Tree    background.Status `json:"tree"`
 }
 
@@ -85,6 +88,7 @@ func (r *robot) status() status {
 			s.MQTT = &st
 		}
 	}
+	s.Models = r.servers.status()
 	if r.recorder != nil {
 		st := r.recorder.Stats()
 		s.Trace = &st
@@ -195,6 +199,10 @@ func (s *status) write(w io.Writer, all bool) {
 		}
 		fmt.Fprintf(w, "  %s, %d in, %d out, %d wait, %d lost, %d malformed\n", state, q.In, q.Out, q.Waiting,
 			q.DropOffline+q.DropSlow+q.DropOldest+q.DropNew+q.TooLarge+q.Refused, q.Malformed)
+	}
+	for _, server := range config.Names(s.Models) {
+		q := s.Models[server]
+		fmt.Fprintf(w, "models    %s: %d running, %d wait\n", server, q.Running, q.Waiting)
 	}
 	switch t := s.Trace; {
 	case t == nil:
