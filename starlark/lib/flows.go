@@ -39,6 +39,7 @@ func (s *flows) add(f *flow, loading bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if loading {
+		f.kept = true
 		s.made = append(s.made, f)
 	}
 	if !f.durable {
@@ -55,7 +56,9 @@ func (s *flows) add(f *flow, loading bool) error {
 func (s *flows) nest(f *flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nested[f] = true
+	if f.kept {
+		s.nested[f] = true
+	}
 }
 
 func (s *flows) trees() (list []*flow) {

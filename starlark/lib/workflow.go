@@ -26,6 +26,7 @@ type flow struct {
 	node    agent.Agent
 	at      script.Position
 	durable bool
+	kept    bool // it was declared at top level
 }
 
 var (

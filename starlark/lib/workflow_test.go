@@ -48,3 +48,64 @@ def test_it_tells_of_itself():
     assert.eq(look.cause, start.seq)
 `)
 }
+
+func TestWorkflowsStandWhereAgentsCan(t *testing.T) {
+	play(t, `
+-- main.star --
+seen = Sequence("seen", [lambda task: "saw " + task, lambda task: bb.set("box/seen", task)])
+BackgroundAgent(agent = seen, subscribe_to = "box/look", trigger = lambda ev: ev.payload)
+pool = AgentPool()
+pool.register(Fallback("pick", [lambda task: Declined("no"), lambda task: "second " + task]))
+
+def two(results):
+    return "+".join([r.reply for r in results])
+
+all = Parallel("all", [lambda task: "a", lambda task: "b"], reduce = two)
+by_key = Switch("by_key", key = "box/mode", cases = {"day": lambda task: "light", "True": lambda task: "truth"}, default = all)
+once = RunOnce(lambda task: bb.incr("box/n"))
+boss = Agent("boss", model = "tiny", tools = [by_key], instructions = "Lead.")
+-- main_test.star --
+load("main.star", "all", "boss", "by_key", "once", "pool")
+
+def test_in_the_background():
+    publish("box/look", "moon")
+    expect_event("board/box/seen", within = "1s")
+    assert.eq(bb.get("box/seen"), "saw moon")
+    assert.true(expect_event("edged/workflow/seen/end")["status"] == "done")
+
+def test_in_a_pool():
+    r = pool.run("pick", "try")
+    assert.eq([r.reply, r.winner != ""], ["second try", True])
+
+def test_parallel_reduces():
+    assert.eq(all.run("x").reply, "a+b")
+
+def test_switch():
+    assert.eq([by_key.run("x").winner, by_key.run("x").reply], ["default", "a+b"])
+    bb.set("box/mode", "day")
+    assert.eq(by_key.run("x").reply, "light")
+    bb.set("box/mode", True)
+    assert.eq(by_key.run("x").winner, "True")
+
+def test_once():
+    assert.eq([once.run("x").reply, once.run("x").reply, bb.get("box/n")], ["1", "1", 1])
+
+def test_as_a_tool():
+    bb.set("box/mode", "day")
+    model.calls("by_key", {"task": "what is it like?"})
+    model.says("It is light.")
+    r = boss.run("how is it?")
+    assert.eq([r.status, r.reply], ["done", "It is light."])
+    assert.eq([x["tool"] for x in r.receipts], ["by_key"])
+
+def test_mistakes_are_told():
+    assert.contains(attempt(lambda: Sequence("s", [])).error, "want at least one")
+    assert.contains(attempt(lambda: Sequence("s", [7])).error, "agents")
+    assert.contains(attempt(lambda: Sequence("a/b", [lambda task: 1])).error, "name")
+    assert.contains(attempt(lambda: Sequence("s", [lambda a, b: 1])).error, "needs an argument")
+    assert.contains(attempt(lambda: Retry(lambda task: 1, max_attemps = 2)).error, "unknown argument \"max_attemps\"")
+    assert.contains(attempt(lambda: Router("r", {"a": lambda task: 1})).error, "nobody picks a route")
+    assert.contains(attempt(lambda: Router("r", {"a": lambda task: 1}, intents = {"b": ["x"]})).error, "there is no route \"b\"")
+    assert.contains(attempt(lambda: Parallel("p", [lambda task: 1], need = 2)).error, "there are only 1 agents")
+`)
+}
