@@ -84,6 +84,7 @@ func TestLocal(t *testing.T) {
 		t.Error("a client changed the board")
 	}
 	eventually(t, 5*time.Second, "the actuator's command", func() bool { return strings.Contains(fmt.Sprint(c.all()), `{motor/cmd {"on":true}`) })
+	eventually(t, 5*time.Second, "the command itself", func() bool { return strings.Contains(fmt.Sprint(c.all()), "{home/goto") })
 	text := fmt.Sprint(c.all())
 	for _, want := range []string{"{lamp/cmd on true", "{edged/r1/status online"} {
 		if !strings.Contains(text, want) {
