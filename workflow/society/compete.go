@@ -1,0 +1,422 @@
+package society
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"edged/agent"
+	"edged/agent/llm/schema"
+	"edged/workflow/society/protocol"
+)
+
+// A Submission is what a competitor gave.
+type Submission struct {
+	Agent  string
+	Label  string // what a judge reads in place of the name
+	Output any
+	Turn   int
+}
+
+// competition is the same thing made apart.
+type competition struct {
+	members []string
+	sh      *Shared
+	resolve Resolver
+	quorum  int
+	market  *protocol.Market
+	form    *Form
+	whole   bool // the form is the output, not its draft
+	negot   *Coopetition
+}
+
+func (d *Competition) bind(_ *Society, m []string) (inner, error) {
+	e := &competition{members: m, sh: &d.Shared, resolve: d.Resolve, quorum: d.Quorum}
+	draft, tokens, err := d.product()
+	if err == nil {
+		err = e.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.market != nil && e.market.Bid != nil {
+		e.whole = true
+		if e.form, err = boundForm(e.market.Bid); err != nil {
+			return nil, fmt.Errorf("bid: %w", err)
+		}
+		return e, nil
+	}
+	e.form, err = makeForm(tokens, draft)
+	return e, err
+}
+
+func boundForm(text []byte) (*Form, error) {
+	s, err := schema.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if s.Kind != schema.Object {
+		return nil, fmt.Errorf("it is of %s, and a form is an object", s.Kind)
+	}
+	if s.Bounded() != nil {
+		s = s.Bound()
+	}
+	return newForm(s)
+}
+
+// check looks at what both competitions need.
+func (e *competition) check() error {
+	switch {
+	case e.resolve == nil:
+		return errors.New("it has no resolve: give it JudgePicks, MajorityVote, BestScore, Escalate or a function")
+	case e.quorum < 0 || e.quorum > len(e.members):
+		return fmt.Errorf("quorum is %d of %d members", e.quorum, len(e.members))
+	case e.sh.Until != nil:
+		return errors.New("until has nothing to say here: the resolver decides")
+	}
+	if c, ok := e.resolve.(interface{ check(e *competition) error }); ok {
+		if err := c.check(e); err != nil {
+			return err
+		}
+	}
+	if e.negot != nil || e.sh.Protocol == nil {
+		return nil
+	}
+	switch p := e.sh.Protocol.(type) {
+	case *protocol.Market:
+		e.market = p
+	case protocol.Sealed:
+	default:
+		return fmt.Errorf("those who compete don't hear each other: its protocol is Market or none, not %T", p)
+	}
+	return nil
+}
+
+func (e *competition) Members() []string { return slices.Clone(e.members) }
+
+// Sees is the task and one's own; those who decide see all without names.
+func (e *competition) Sees(viewer, author, topic string) View {
+	member := slices.Contains(e.members, viewer)
+	switch {
+	case viewer == author && member:
+		return Full
+	case member && author == "" && (topic == TopicTask || topic == TopicComments):
+		return Full
+	case member && e.market != nil && e.market.Heard && topic == TopicSealed:
+		return Full
+	case member:
+		return Nothing
+	case !slices.Contains(decidersOf(e.resolve), viewer):
+		return Nothing
+	case topic == TopicTask, topic == TopicCriteria:
+		return Full
+	case topic == TopicSealed:
+		return Unnamed
+	}
+	return Nothing
+}
+
+func (e *competition) order() protocol.Spec {
+	if e.market != nil {
+		return e.market
+	}
+	return protocol.Sealed{}
+}
+
+func (e *competition) draftTopic() string { return TopicSealed }
+func (e *competition) enough(*run) bool   { return false }
+
+func (e *competition) ask(r *run, who string) (question, bool) {
+	q := question{kind: ToSubmit, ask: "Do the task.", form: e.form, tools: ReadTools}
+	switch {
+	case e.market != nil:
+		q.kind, q.ask = ToBid, "Make an offer for the task."
+	case e.negot != nil:
+		q.ask = "Say how it is with you."
+	}
+	return q, true
+}
+
+func (e *competition) read(_ *run, who string, v map[string]any) (Work, error) {
+	w := Work{Draft: v["draft"]}
+	if e.whole {
+		w.Draft = v
+	}
+	if e.market == nil {
+		return w, nil
+	}
+	if price, ok := e.price(w.Draft); ok && e.paid() > 0 {
+		if err := e.market.Affordable(who, price); err != nil {
+			return Work{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+	}
+	return w, nil
+}
+
+// price is what a bid offers or asks.
+func (e *competition) price(bid any) (float64, bool) {
+	if b, ok := e.resolve.(BestScore); ok {
+		return number(bid, b.Field)
+	}
+	for _, name := range []string{"price", "cost"} {
+		if p, ok := number(bid, name); ok {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+// paid is 1 where the winner pays its bid, and -1 where it is paid it.
+func (e *competition) paid() float64 {
+	if b, ok := e.resolve.(BestScore); ok && b.Lowest {
+		return -1
+	}
+	return 1
+}
+
+func number(v any, field string) (float64, bool) {
+	if m, ok := v.(map[string]any); ok && field != "" {
+		v = m[field]
+	}
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case int:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+// standing is what a market tells its bidders: how the last one went, and what
+// they have.
+func (e *competition) standing(who string) (list []Section) {
+	if !slices.Contains(e.members, who) {
+		return nil
+	}
+	if all := e.market.Outcomes(); len(all) > 0 {
+		o := all[len(all)-1]
+		text := "nobody won"
+		if o.Winner != "" {
+			text = fmt.Sprintf("%s won with %v", o.Winner, max(o.Price, -o.Price))
+		}
+		list = append(list, Section{"Last time", text})
+	}
+	if e.market.Budget != nil {
+		list = append(list, Section{"Your balance", fmt.Sprint(e.market.Balance(who))})
+	}
+	return list
+}
+
+// Settle picks one of those that submitted.
+func (e *competition) Settle(ctx context.Context, round []Work) (Verdict, error) {
+	r := runOf(ctx)
+	subs, why := e.submissions(r, round)
+	if len(subs) == 0 {
+		v := Verdict{Settled: true, Status: agent.Failed, Reason: "no submission: " + strings.Join(why, "; ")}
+		if slices.ContainsFunc(e.members, func(m string) bool { return r.last[m].State == Refused }) {
+			v.Reason = string(CauseNoTaker)
+			if slices.Contains(e.sh.Watch, "no_taker") {
+				return Verdict{Cause: CauseNoTaker}, nil
+			}
+		}
+		return v, nil
+	}
+	if len(subs) < e.quorum {
+		return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("quorum: %d of %d: %s", len(subs), e.quorum, strings.Join(why, "; "))}, nil
+	}
+	v, err := protected(func() (Verdict, error) { return e.resolve.Resolve(ctx, subs) })
+	if err != nil {
+		return v, err
+	}
+	if v.Winner == "" {
+		if e.market != nil && v.Settled {
+			e.market.Settle("", 0)
+		}
+		return v, nil
+	}
+	return e.won(v, subs), nil
+}
+
+// won fills in what a winner's verdict has.
+func (e *competition) won(v Verdict, subs []Submission) Verdict {
+	i := slices.IndexFunc(subs, func(s Submission) bool { return s.Agent == v.Winner })
+	if i < 0 {
+		return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%q was picked and has no submission", v.Winner)}
+	}
+	v.Settled, v.By, v.Output = true, v.Winner, subs[i].Output
+	if len(v.Ranking) == 0 {
+		v.Ranking = []string{v.Winner}
+	}
+	if e.market != nil {
+		price, _ := e.price(v.Output)
+		e.market.Settle(v.Winner, e.paid()*price)
+	}
+	return v
+}
+
+// submissions gives those that count, in member order, and says of the others
+// why not.
+func (e *competition) submissions(r *run, round []Work) (subs []Submission, why []string) {
+	for _, m := range e.members {
+		i := slices.IndexFunc(round, func(w Work) bool { return w.Author == m })
+		switch {
+		case i < 0:
+			why = append(why, fmt.Sprintf("%s: %s", m, r.last[m].State))
+		case round[i].State == OK:
+			subs = append(subs, Submission{Agent: m, Output: round[i].Draft, Turn: round[i].Turn})
+		default:
+			why = append(why, fmt.Sprintf("%s: %s: %s", m, round[i].State, round[i].Why))
+		}
+	}
+	return subs, why
+}
+
+func (e *competition) calls() (rounds, perRound, extra int) {
+	n := 1
+	if c, ok := e.resolve.(interface{ calls(members int) int }); ok {
+		n = c.calls(len(e.members))
+	} else {
+		n = 0
+	}
+	return 1, len(e.members), n
+}
+
+// coopetition is a cooperation, then a competition.
+type coopetition struct {
+	d    *Coopetition
+	coop *cooperation // nil: there is nothing to agree on
+	comp *competition
+}
+
+func (d *Coopetition) bind(_ *Society, m []string) (inner, error) {
+	if len(d.CompeteOn) == 0 && d.Resolve != nil {
+		return nil, errors.New("compete_on is empty: use Cooperate")
+	}
+	for _, t := range d.CooperateOn {
+		if slices.Contains(d.CompeteOn, t) {
+			return nil, fmt.Errorf("they can't both cooperate and compete on %q", t)
+		}
+	}
+	e := &coopetition{d: d, comp: &competition{members: m, sh: &d.Shared, resolve: d.Resolve, quorum: d.Quorum, negot: d}}
+	until := d.Until
+	d.Until = nil
+	err := e.comp.check()
+	d.Until = until
+	if err != nil {
+		return nil, err
+	}
+	draft, err := d.draft(d.CompeteOn)
+	if err != nil {
+		return nil, err
+	}
+	if e.comp.form, err = makeForm(0, draft); err != nil {
+		return nil, err
+	}
+	if len(d.CooperateOn) == 0 {
+		return e, nil
+	}
+	e.coop = &cooperation{members: m, sh: &d.Shared, mode: Revise, spec: d.Protocol}
+	object, err := d.object(d.CooperateOn)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.coop.forms(field{name: "draft", schema: object}, 0)
+}
+
+// draft is one topic as it is, or several as an object.
+func (d *Coopetition) draft(topics []string) (field, error) {
+	if len(topics) == 1 {
+		a, _ := d.artifact(topics[0])
+		s, err := a.schema()
+		return field{name: "draft", schema: s}, err
+	}
+	s, err := d.object(topics)
+	return field{name: "draft", schema: s}, err
+}
+
+func (d *Coopetition) object(topics []string) (*schema.Schema, error) {
+	s := &schema.Schema{Kind: schema.Object}
+	for _, t := range topics {
+		a, ok := d.artifact(t)
+		if !ok {
+			a.MaxTokens = wordsLength / 4
+		}
+		p, err := a.schema()
+		if err != nil {
+			return nil, err
+		}
+		s.Properties = append(s.Properties, schema.Property{Name: t, Schema: p, Required: true})
+	}
+	return s, nil
+}
+
+func (e *coopetition) Members() []string { return e.comp.Members() }
+
+// Sees goes by topic: what they cooperate on like a cooperation, what they
+// compete on like a competition.
+func (e *coopetition) Sees(viewer, author, topic string) View {
+	if !slices.Contains(e.comp.members, viewer) || viewer == author {
+		return e.comp.Sees(viewer, author, topic)
+	}
+	switch {
+	case topic == TopicSealed, slices.Contains(e.d.CompeteOn, topic):
+		return Nothing
+	case author == "" && topic == TopicCriteria:
+		return Nothing
+	}
+	return Full
+}
+
+// both lets them agree, then compete.
+func (e *coopetition) both(ctx context.Context, r *run) (Verdict, error) {
+	if e.coop != nil {
+		v, err := r.loop(ctx, e.coop)
+		if err != nil || v.Cause != "" || v.Status != "" {
+			return v, err
+		}
+		r.coop = v
+	}
+	v, err := r.loop(ctx, e.comp)
+	return e.whole(r, v), err
+}
+
+// whole puts what was agreed beside what won.
+func (e *coopetition) whole(r *run, v Verdict) Verdict {
+	if e.coop != nil && v.Settled && v.Winner != "" {
+		v.Output = map[string]any{"shared": r.coop.Output, "won": v.Output}
+	}
+	return v
+}
+
+func (e *coopetition) stage() inner {
+	if e.coop != nil {
+		return e.coop
+	}
+	return e.comp
+}
+
+func (e *coopetition) order() protocol.Spec                    { return e.stage().order() }
+func (e *coopetition) draftTopic() string                      { return e.stage().draftTopic() }
+func (e *coopetition) enough(r *run) bool                      { return e.stage().enough(r) }
+func (e *coopetition) ask(r *run, who string) (question, bool) { return e.stage().ask(r, who) }
+func (e *coopetition) read(r *run, who string, v map[string]any) (Work, error) {
+	return e.stage().read(r, who, v)
+}
+
+// Settle settles what is competed on.
+func (e *coopetition) Settle(ctx context.Context, round []Work) (Verdict, error) {
+	return e.comp.Settle(ctx, round)
+}
+
+func (e *coopetition) calls() (rounds, perRound, extra int) {
+	_, n, extra := e.comp.calls()
+	if e.coop == nil {
+		return 1, n, extra
+	}
+	rounds, perRound, _ = e.coop.calls()
+	return rounds, perRound, n + extra
+}

@@ -1,0 +1,275 @@
+package society
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"edged/agent"
+	"edged/agent/llm/schema"
+	"edged/workflow/society/protocol"
+)
+
+// cooperation is one thing made by all.
+type cooperation struct {
+	members []string
+	sh      *Shared
+	mode    Merge
+	fn      func(ctx context.Context, drafts []Submission) (any, error)
+	by      string
+	spec    protocol.Spec
+	first   *Form // before there is a version
+	later   *Form
+	keys    []string // merge by fields: of the object
+}
+
+func (d *Cooperation) bind(_ *Society, m []string) (inner, error) {
+	e := &cooperation{members: m, sh: &d.Shared, mode: d.Merge, fn: d.MergeFunc, spec: d.Protocol}
+	if d.MergeBy != nil {
+		e.by = d.MergeBy.Name
+	}
+	switch {
+	case e.fn != nil && e.by != "" || (e.fn != nil || e.by != "") && e.mode != "":
+		return nil, errors.New("there are two ways to merge: give one")
+	case e.mode == "" && e.fn == nil && e.by == "":
+		e.mode = Revise
+	case e.mode != "" && e.mode != Revise && e.mode != Fields && e.mode != Append:
+		return nil, fmt.Errorf("merge is %q; it is \"revise\", \"fields\", \"append\", a function or an agent", e.mode)
+	}
+	draft, tokens, err := d.product()
+	if err != nil {
+		return nil, err
+	}
+	return e, e.forms(draft, tokens)
+}
+
+func (e *cooperation) forms(draft field, tokens int) (err error) {
+	if e.spec == nil {
+		e.spec = protocol.Sequential{}
+	}
+	if e.mode == Fields {
+		if draft.schema.Kind != schema.Object || len(draft.schema.Properties) == 0 {
+			return errors.New("merge \"fields\" needs an artifact whose schema is an object with properties")
+		}
+		part := *draft.schema
+		part.Properties = slices.Clone(part.Properties)
+		for i := range part.Properties {
+			part.Properties[i].Required = false
+			e.keys = append(e.keys, part.Properties[i].Name)
+		}
+		draft.schema = &part
+	}
+	if e.first, err = makeForm(tokens, draft); err != nil {
+		return err
+	}
+	e.later = e.first
+	if e.mode == Revise {
+		draft.optional = true
+		e.later, err = makeForm(tokens, field{name: "agree", schema: &schema.Schema{Kind: schema.Boolean}}, draft)
+	}
+	return err
+}
+
+func (e *cooperation) Members() []string { return slices.Clone(e.members) }
+
+// Sees is everything, for all members alike.
+func (e *cooperation) Sees(viewer, author, topic string) View {
+	if slices.Contains(e.members, viewer) || viewer == e.by {
+		return Full
+	}
+	return Nothing
+}
+
+func (e *cooperation) order() protocol.Spec { return e.spec }
+func (e *cooperation) draftTopic() string   { return TopicDraft }
+func (e *cooperation) oneVersion() bool     { return e.mode == Revise }
+
+// enough: all agree on the same version.
+func (e *cooperation) enough(r *run) bool {
+	if e.mode != Revise {
+		return false
+	}
+	r.tally()
+	if r.version == 0 {
+		return false
+	}
+	for _, m := range e.members {
+		if r.agreed[m] != r.version {
+			return false
+		}
+	}
+	return true
+}
+
+// tally counts who agrees with what: who made a version agrees with it.
+func (r *run) tally() {
+	for _, w := range r.work {
+		if w.State != OK {
+			continue
+		}
+		if !w.Agrees && w.Draft != nil && w.Turn > r.version {
+			r.version = w.Turn
+		}
+		r.agreed[w.Author] = w.Revision
+		if !w.Agrees && w.Draft != nil {
+			r.agreed[w.Author] = w.Turn
+		}
+	}
+}
+
+// heardVersion is the turn of the newest version that a member knows.
+func (r *run) heardVersion(who string) (turn int) {
+	for _, it := range r.items {
+		if it.topic == r.edge.draftTopic() && it.turn > turn && (it.author == who || r.floor.Heard(who, it.turn)) {
+			turn = it.turn
+		}
+	}
+	return turn
+}
+
+func (e *cooperation) ask(r *run, who string) (question, bool) {
+	q := question{kind: ToWork, ask: "Do your part of the task.", form: e.first, tools: ReadTools}
+	switch e.mode {
+	case Revise:
+		if r.heardVersion(who) == 0 {
+			q.ask = "Make the first version."
+			return q, true
+		}
+		return question{kind: ToAgree, ask: "If the version is right, agree. If not, give a whole new one as draft.", form: e.later, tools: ReadTools}, true
+	case Fields:
+		clash := r.clashes(e)
+		if r.round == 1 {
+			q.ask = "Fill in those fields that are yours."
+			return q, true
+		}
+		mine := clash[who]
+		if len(mine) == 0 {
+			return question{}, false
+		}
+		q.ask = fmt.Sprintf("Several of you filled in %v differently. Give your fields again; leave out what is not yours.", mine)
+		return q, true
+	}
+	return q, true
+}
+
+func (e *cooperation) read(r *run, who string, v map[string]any) (Work, error) {
+	if agrees, ok := v["agree"].(bool); ok && e.mode == Revise {
+		if agrees {
+			return Work{Agrees: true, Revision: r.heardVersion(who)}, nil
+		}
+		if v["draft"] == nil {
+			return Work{}, fmt.Errorf("%w: without agreeing it needs a draft", ErrMalformed)
+		}
+	}
+	return Work{Draft: v["draft"]}, nil
+}
+
+// clashes names for each member the keys that it and another one filled in
+// differently.
+func (r *run) clashes(e *cooperation) map[string][]string {
+	out := map[string][]string{}
+	for _, key := range e.keys {
+		claims := map[string]string{}
+		values := map[string]bool{}
+		for _, m := range e.members {
+			if d, ok := r.last[m].Draft.(map[string]any); ok && d[key] != nil {
+				claims[m] = render(d[key])
+				values[claims[m]] = true
+			}
+		}
+		if len(values) > 1 {
+			for m := range claims {
+				out[m] = append(out[m], key)
+			}
+		}
+	}
+	return out
+}
+
+// Settle puts what there is together.
+func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error) {
+	r := runOf(ctx)
+	for _, w := range round {
+		if w.State != OK && w.State != Invalid {
+			return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%s: %s: %s", w.Author, w.State, w.Why), Output: r.newest()}, nil
+		}
+	}
+	switch {
+	case e.mode == Revise:
+		return e.revised(ctx, r, round)
+	case e.mode == Fields:
+		return e.merged(r)
+	}
+	var list []any
+	var subs []Submission
+	for _, m := range e.members {
+		w := r.last[m]
+		if w.State != OK || w.Draft == nil {
+			return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%s: %s: %s", m, w.State, w.Why)}, nil
+		}
+		list = append(list, w.Draft)
+		subs = append(subs, Submission{Agent: m, Output: w.Draft, Turn: w.Turn})
+	}
+	switch {
+	case e.mode == Append:
+		return Verdict{Settled: true, Output: list}, nil
+	case e.fn != nil:
+		out, err := protected(func() (any, error) { return e.fn(ctx, subs) })
+		if err != nil {
+			return Verdict{}, fmt.Errorf("merge: %w", err)
+		}
+		return Verdict{Settled: true, Output: out}, nil
+	}
+	p := r.deciderPrompt(e.by, ToMerge, "Put the drafts together into one.", e.first)
+	for _, s := range subs {
+		p.Sections = append(p.Sections, Section{"Draft of " + s.Agent, render(s.Output)})
+	}
+	d, err := r.decide(ctx, "merge", r.number(), e.by, p)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if d.turn.State != OK {
+		return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%s: %s: %s", e.by, d.turn.State, d.turn.Why)}, nil
+	}
+	return Verdict{Settled: true, Output: d.v["draft"], By: e.by}, nil
+}
+
+func (e *cooperation) revised(ctx context.Context, r *run, round []Work) (Verdict, error) {
+	if e.enough(r) {
+		return Verdict{Settled: true, Output: r.newest()}, nil
+	}
+	if e.sh.Until == nil {
+		return Verdict{}, nil
+	}
+	ok, err := protected(func() (bool, error) { return e.sh.Until(ctx, round) })
+	if err != nil {
+		return Verdict{}, fmt.Errorf("until: %w", err)
+	}
+	return Verdict{Settled: ok, Output: r.newest(), Reason: map[bool]string{true: "until"}[ok]}, nil
+}
+
+func (e *cooperation) merged(r *run) (Verdict, error) {
+	if len(r.clashes(e)) > 0 {
+		return Verdict{}, nil
+	}
+	out := map[string]any{}
+	for _, m := range e.members {
+		if d, ok := r.last[m].Draft.(map[string]any); ok {
+			maps.Copy(out, d)
+		}
+	}
+	return Verdict{Settled: true, Output: out}, nil
+}
+
+func (e *cooperation) calls() (rounds, perRound, extra int) {
+	n := len(e.members)
+	switch {
+	case e.mode == Revise, e.mode == Fields:
+		return e.sh.rounds(), n, 0
+	case e.by != "":
+		return 1, n, 1
+	}
+	return 1, n, 0
+}

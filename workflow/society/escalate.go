@@ -1,0 +1,240 @@
+package society
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"edged/agent"
+)
+
+// target finds who decides when nobody else could: whom the edge names, else
+// the nearest delegator upstream, else whom the society names. "" is the
+// caller.
+func (r *run) target() (name string, raw bool) {
+	if e := r.rel.escalation(); e != nil && e.To != "" && !r.isRevoked(e.To) {
+		return e.To, e.Raw
+	}
+	for _, n := range r.s.upstream(r.i) {
+		if !r.isRevoked(n) {
+			return n, false
+		}
+	}
+	if to := r.s.o.EscalateTo; to != "" && !r.isRevoked(to) && !slices.Contains(r.i.members, to) {
+		return to, false
+	}
+	return "", false
+}
+
+// upstream names the delegators above an edge's members, the nearest first.
+func (s *Society) upstream(i *Interaction) (list []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := slices.Clone(i.members)
+	for k := 0; k < len(seen); k++ {
+		for _, e := range s.edges {
+			if _, ok := e.r.(*Delegation); !ok || e == i || e.members[1] != seen[k] || slices.Contains(seen, e.members[0]) {
+				continue
+			}
+			seen = append(seen, e.members[0])
+			list = append(list, e.members[0])
+		}
+	}
+	return list
+}
+
+// escalate lets the target decide, once; without one the caller gets the cause.
+func (r *run) escalate(ctx context.Context, why Verdict) (Verdict, error) {
+	reason := string(why.Cause)
+	if why.Reason != "" && why.Reason != reason && why.Cause != CauseDeadlock {
+		reason += ": " + strings.TrimPrefix(reasonOf(errors.New(why.Reason)), reason+": ")
+	}
+	name, raw := r.target()
+	if name == "" {
+		return Verdict{Settled: true, Status: why.Cause.status(), Reason: reason, Output: r.newest(), Ranking: why.Ranking}, nil
+	}
+	q, subs, err := r.terminal()
+	if err != nil {
+		return Verdict{}, err
+	}
+	p := r.dossier(name, q, subs, reason, raw)
+	rc, cancel := r.limited(ctx)
+	if a := r.s.agent(name); a.Patience > 0 {
+		cancel()
+		rc, cancel = context.WithCancel(ctx)
+	}
+	defer cancel()
+	t, v, _ := r.speak(rc, name, r.number(), p, func(v map[string]any) (Work, error) {
+		d, _ := v["verdict"].(string)
+		if w, ok := v["winner"].(string); ok {
+			d = w
+		}
+		return Work{Decision: d}, nil
+	})
+	if ctx.Err() != nil {
+		return Verdict{}, context.Cause(ctx)
+	}
+	if t.State == asked {
+		return Verdict{}, &InDoubtError{Turn: t}
+	}
+	if t.State != OK {
+		return Verdict{Settled: true, Status: agent.Escalated, Reason: "no_answer", By: name, Output: r.newest()}, nil
+	}
+	return r.decidedBy(name, reason, v, subs), nil
+}
+
+// terminal is the form of a final decision: there is no revise and no none. If
+// there is no work to decide about, the target does it.
+func (r *run) terminal() (question, []Submission, error) {
+	var subs []Submission
+	q := question{kind: ToEscalate}
+	var err error
+	comp, ok := r.edge.(*competition)
+	switch {
+	case ok:
+		subs, _ = comp.submissions(r, r.kept())
+		if len(subs) > 0 {
+			subs = r.labelled(subs)
+			q.ask = "They could not decide. Pick one submission; your word is final."
+			q.form, err = makeForm(0, field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: oneOf(labels(subs)...)})
+			return q, subs, err
+		}
+	case r.newest() != nil:
+		q.ask = "They could not settle it. Approve the draft or reject it; your word is final."
+		yes := "approve"
+		if _, ok := r.rel.(*Delegation); ok {
+			yes, q.ask = "accept", "They could not settle it. Accept the work or reject it; your word is final."
+		}
+		q.form, err = makeForm(0, field{name: "comments", schema: textOf(wordsLength)}, field{name: "verdict", schema: oneOf(yes, "reject")})
+		return q, nil, err
+	}
+	q.ask = "Nobody did the task. Do it."
+	q.form, err = r.productForm()
+	return q, nil, err
+}
+
+// productForm is the form of a draft.
+func (r *run) productForm() (*Form, error) {
+	switch e := r.edge.(type) {
+	case *reviewed:
+		return e.work, nil
+	case *cooperation:
+		return e.first, nil
+	case *competition:
+		return e.form, nil
+	}
+	return makeForm(0, field{name: "draft", schema: textOf(draftLength)})
+}
+
+// kept is what was submitted in time, also if the round came to nothing.
+func (r *run) kept() []Work { return r.work }
+
+// dossier is all that the target needs to decide.
+func (r *run) dossier(who string, q question, subs []Submission, reason string, raw bool) Prompt {
+	p := r.deciderPrompt(who, ToEscalate, q.ask, q.form)
+	p.Sections = append(p.Sections, Section{"Why you are asked", reason})
+	switch {
+	case raw:
+		r.mu.Lock()
+		for _, t := range r.turns {
+			p.Sections = append(p.Sections, Section{fmt.Sprintf("Turn %d, %s by %s", t.N, t.Kind, t.Speaker), clip(rawTurn(t), 4*logTokens)})
+		}
+		r.mu.Unlock()
+		p.Sections = append(p.Sections, unnamed(subs)...)
+		return p
+	case len(subs) > 0:
+		p.Sections = append(p.Sections, unnamed(subs)...)
+	case r.newest() != nil:
+		p.Sections = append(p.Sections, Section{"Last draft", render(r.newest())})
+	}
+	for _, it := range slices.Backward(r.items) {
+		if it.topic == TopicComments {
+			p.Sections = append(p.Sections, Section{"Last comments", render(it.text)})
+			break
+		}
+	}
+	return p
+}
+
+func rawTurn(t Turn) string {
+	if t.State != OK {
+		return fmt.Sprintf("%s: %s %s", t.State, render(t.Why), render(t.Said))
+	}
+	return string(t.Answer)
+}
+
+// decidedBy reads the target's decision.
+func (r *run) decidedBy(name, reason string, v map[string]any, subs []Submission) Verdict {
+	out := Verdict{Settled: true, By: name, Reason: reason + ": decided by " + name}
+	if label, ok := v["winner"].(string); ok {
+		comp := r.edge.(*competition)
+		out.Winner = named(subs, label)
+		out = comp.won(out, subs)
+		if c, ok := r.i.e.(*coopetition); ok {
+			out = c.whole(r, out)
+		}
+		return out
+	}
+	switch d, _ := v["verdict"].(string); d {
+	case "approve", "accept":
+		out.Output = r.newest()
+		return r.goOn(out)
+	case "reject":
+		out.Status, out.Output = agent.Rejected, r.newest()
+		return out
+	}
+	out.Output = v["draft"]
+	if out.Output == nil {
+		out.Output = any(v)
+	}
+	return out
+}
+
+// goOn takes an approved shared half of a coopetition for what it is: the half
+// that is competed on was not settled.
+func (r *run) goOn(v Verdict) Verdict {
+	if c, ok := r.i.e.(*coopetition); ok && r.edge == inner(c.coop) {
+		v.Status, v.Reason = agent.Deadlock, v.Reason+"; what they compete on was not settled"
+	}
+	return v
+}
+
+// watching is what watchers remember of the round before.
+type watching struct {
+	print string
+	draft string
+	keys  map[string]string
+}
+
+// watchers look at a round that settled nothing.
+func (r *run) watchers(ctx context.Context) (Verdict, error) {
+	list := r.rel.shared().Watch
+	if len(list) == 0 {
+		return Verdict{}, nil
+	}
+	now := watching{draft: render(r.newest()), keys: map[string]string{}}
+	now.print = now.draft
+	for _, w := range r.work {
+		now.print += "\x00" + w.Comments
+	}
+	if r.s.o.State != nil {
+		r.state = r.s.o.State(ctx)
+	}
+	before := r.watch
+	defer func() { r.watch = now }()
+	var v Verdict
+	for _, w := range list {
+		if w == "stalled" && before.print == now.print {
+			v = Verdict{Cause: CauseStalled}
+		}
+		if key, ok := strings.CutPrefix(w, "unmoved:"); ok {
+			now.keys[key] = render(r.state[key])
+			if was, ok := before.keys[key]; ok && was != now.keys[key] && before.draft == now.draft {
+				v = Verdict{Cause: CauseUnmoved, Reason: key + " has changed, the decision has not"}
+			}
+		}
+	}
+	return v, nil
+}

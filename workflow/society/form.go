@@ -1,0 +1,202 @@
+package society
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sort"
+	"strings"
+
+	"edged/agent/llm/schema"
+)
+
+// A Form is what an answer must be: a bounded schema, read once.
+type Form struct {
+	s      *schema.Schema
+	text   json.RawMessage
+	prose  string
+	tokens int // that an answer may have; 0 = not said
+}
+
+// NewForm reads a schema, which must be an object's and bounded.
+func NewForm(text json.RawMessage) (*Form, error) {
+	s, err := schema.Parse(text)
+	if err == nil {
+		if s.Kind != schema.Object {
+			err = fmt.Errorf("it is of %s, and a form is an object", s.Kind)
+		} else {
+			err = s.Bounded()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("society: form: %w", err)
+	}
+	return newForm(s)
+}
+
+func newForm(s *schema.Schema) (*Form, error) {
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("society: form: %w", err)
+	}
+	text, err := schema.Encode(s)
+	if err != nil {
+		return nil, fmt.Errorf("society: form: %w", err)
+	}
+	return &Form{s: s, text: text, prose: s.Prose()}, nil
+}
+
+// Schema is the form as models are held to it; read-only.
+func (f *Form) Schema() json.RawMessage { return f.text }
+
+// Prose is the form in one line of words.
+func (f *Form) Prose() string { return f.prose }
+
+func (f *Form) fits(text string) bool {
+	_, _, err := f.s.Accept([]byte(strings.TrimSpace(text)))
+	return err == nil
+}
+
+// read gives the object that an answer is. A function may give the only
+// property of a form as it is.
+func (f *Form) read(a Answer) (map[string]any, error) {
+	if a.Value == nil {
+		text := strings.TrimSpace(a.Text)
+		if text == "" {
+			return nil, fmt.Errorf("%w: it is empty", ErrMalformed)
+		}
+		if f.tokens > 0 && len(text) > 4*f.tokens+64 {
+			return nil, fmt.Errorf("%w: it is longer than %d tokens", ErrMalformed, f.tokens)
+		}
+		v, _, err := f.s.Accept([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		return v.(map[string]any), nil
+	}
+	v := f.filled(a.Value)
+	if m, ok := v.(map[string]any); !ok || f.lone() && m[f.s.Properties[0].Name] == nil {
+		if !f.lone() {
+			return nil, fmt.Errorf("%w: it is no object of %s", ErrMalformed, f.prose)
+		}
+		v = map[string]any{f.s.Properties[0].Name: v}
+	}
+	text, err := schema.Encode(v)
+	if err == nil {
+		v, _, err = f.s.Accept(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return v.(map[string]any), nil
+}
+
+// filled lets a function leave out the reasons, and say a decision alone.
+func (f *Form) filled(v any) any {
+	decision := f.s.Property("verdict")
+	if decision == nil {
+		decision = f.s.Property("winner")
+	}
+	if decision == nil {
+		return v
+	}
+	if word, ok := v.(string); ok {
+		v = map[string]any{decision.Name: word}
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := maps.Clone(m)
+	for _, p := range f.s.Properties {
+		if p.Required && out[p.Name] == nil && (p.Name == "because" || p.Name == "comments") {
+			out[p.Name] = ""
+		}
+	}
+	return out
+}
+
+// lone reports whether a form has one property that must be there.
+func (f *Form) lone() bool {
+	return len(f.s.Properties) == 1 || len(f.s.Properties) > 1 && f.required() == 1 && f.s.Properties[0].Required
+}
+
+func (f *Form) required() (n int) {
+	for _, p := range f.s.Properties {
+		if p.Required {
+			n++
+		}
+	}
+	return n
+}
+
+// The lengths of words in forms, in characters.
+const (
+	wordsLength = 240  // reasons and comments
+	draftLength = 2000 // a draft of which nothing is said
+)
+
+func textOf(n int) *schema.Schema { return &schema.Schema{Kind: schema.String, MaxLength: &n} }
+
+func oneOf(words ...string) *schema.Schema {
+	s := &schema.Schema{Kind: schema.String}
+	for _, w := range words {
+		s.Enum = append(s.Enum, w)
+	}
+	return s
+}
+
+// field is a property of a form in the making.
+type field struct {
+	name     string
+	schema   *schema.Schema
+	optional bool
+}
+
+// makeForm puts a form together, properties in alphabetical order: some servers
+// sort them, and the reasons must come before the decision all the same.
+func makeForm(tokens int, fields ...field) (*Form, error) {
+	sort.Slice(fields, func(i, j int) bool { return fields[i].name < fields[j].name })
+	s := &schema.Schema{Kind: schema.Object}
+	for _, f := range fields {
+		s.Properties = append(s.Properties, schema.Property{Name: f.name, Schema: f.schema, Required: !f.optional})
+	}
+	form, err := newForm(s)
+	if err == nil && tokens > 0 {
+		form.tokens = tokens + 32*len(fields)
+	}
+	return form, err
+}
+
+// An Artifact is a work product with a name. Those of an edge lie on the
+// society's shelf: what an interaction made is read by the next.
+type Artifact struct {
+	Name      string
+	Schema    json.RawMessage // what has no limit gets one; nil = text
+	MaxTokens int             // of a draft; 0 = what Schema allows, or about 500 for text
+}
+
+// schema is what a draft of it must be.
+func (a Artifact) schema() (*schema.Schema, error) {
+	if a.Name == "" {
+		return nil, errors.New("society: an artifact needs a name")
+	}
+	if a.MaxTokens < 0 {
+		return nil, fmt.Errorf("society: artifact %s: max_tokens is %d", a.Name, a.MaxTokens)
+	}
+	if a.Schema == nil {
+		n := draftLength
+		if a.MaxTokens > 0 {
+			n = 4 * a.MaxTokens
+		}
+		return textOf(n), nil
+	}
+	s, err := schema.Parse(a.Schema)
+	if err != nil {
+		return nil, fmt.Errorf("society: artifact %s: %w", a.Name, err)
+	}
+	if s.Bounded() != nil {
+		s = s.Bound()
+	}
+	return s, nil
+}

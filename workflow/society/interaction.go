@@ -1,0 +1,475 @@
+package society
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"edged/agent"
+	"edged/agent/llm"
+	"edged/workflow"
+	"edged/workflow/society/protocol"
+)
+
+// An Interaction is an edge between agents, and itself an agent: its task is
+// what they are to do, its result what came of it.
+type Interaction struct {
+	s       *Society
+	r       Relation
+	e       inner
+	name    string
+	members []string
+}
+
+var _ agent.Agent = (*Interaction)(nil)
+
+// Name is the interaction's name.
+func (i *Interaction) Name() string { return i.name }
+
+// Kind is the type of its edge: "delegation", "oversight", …
+func (i *Interaction) Kind() string { return i.r.kind() }
+
+// Edge answers who its members are and what they see.
+func (i *Interaction) Edge() Edge { return i.e }
+
+// Members names them in order: of a binary edge source, then target.
+func (i *Interaction) Members() []string { return slices.Clone(i.members) }
+
+// Effect is what running it may do to the world: only a delegated task may act.
+func (i *Interaction) Effect() llm.Effect {
+	if i.r.kind() == "delegation" {
+		return llm.Effect("") // its turns keep their own intents
+	}
+	return llm.Read
+}
+
+// run is one run of an interaction. Its fields are used by the goroutine that
+// runs the interaction, but for those that mu guards.
+type run struct {
+	i     *Interaction
+	s     *Society
+	rel   Relation
+	edge  inner // whose rounds are under way
+	task  agent.Task
+	id    string
+	path  string
+	key   string
+	start time.Time
+	cause uint64
+	shelf map[string]any
+	state map[string]any
+
+	floor   *protocol.Floor
+	round   int
+	extra   int // rounds on top of the limit
+	work    []Work
+	fresh   []Turn   // of the batch under way
+	pending []string // who has not had a turn yet
+	last    map[string]Work
+	items   []item
+	memo    map[string]decided
+	latest  any            // draft
+	version int            // of what is made together
+	agreed  map[string]int // with which version
+	reasons string
+	retried bool // submissions
+	gone    bool // somebody who was left behind is still at it
+	escal   bool
+	watch   watching
+	coop    Verdict // of the first half of a coopetition
+
+	mu      sync.Mutex // guards the rest
+	n       int
+	turns   []Turn
+	usage   agent.Usage
+	tainted bool
+}
+
+// item is something that was said and may be shown.
+type item struct {
+	author, topic, text string
+	turn                int
+}
+
+var (
+	errRoundOver = errors.New("society: time of the round is over")
+	errDeadline  = fmt.Errorf("%w: deadline", agent.ErrTimeout)
+	errMissing   = errors.New("society: somebody did not answer in time")
+)
+
+type runKey struct{}
+
+func runOf(ctx context.Context) *run {
+	r, _ := ctx.Value(runKey{}).(*run)
+	return r
+}
+
+// Run runs the interaction. The result's status is done, rejected, deadlock,
+// timeout, failed, blocked or escalated; output is the last draft there was,
+// also when it is not done.
+func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
+	if err := i.s.ready(i); err != nil {
+		return agent.Result{}, fmt.Errorf("%w: %w", agent.ErrFailed, err)
+	}
+	r := &run{i: i, s: i.s, rel: i.r, edge: i.e, task: t, start: time.Now(), shelf: i.s.shelved(),
+		last: map[string]Work{}, agreed: map[string]int{}, cause: causeOf(ctx)}
+	trusted := i.s.o.Trusted
+	if trusted == nil {
+		trusted = llm.Trusted
+	}
+	r.tainted = !trusted(t.Origin)
+	if i.s.o.State != nil {
+		r.state = i.s.o.State(ctx)
+	}
+	release := r.open(ctx)
+	defer func() { release(ctx.Err() != nil) }()
+	base := context.WithValue(ctx, runKey{}, r)
+	if d := i.r.shared().Deadline; d > 0 {
+		var cancel context.CancelFunc
+		base, cancel = context.WithTimeoutCause(base, d, errDeadline)
+		defer cancel()
+	}
+	v, err := r.settle(base)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		} else if base.Err() != nil {
+			err = errDeadline
+		}
+	}
+	return r.result(base, v, err)
+}
+
+// open gives the run its name: that of the durable run around it, if there is
+// one, so that turns which were recorded before are found.
+func (r *run) open(ctx context.Context) (release func(cut bool)) {
+	r.id, r.path = workflow.RunOf(ctx)
+	if r.id == "" {
+		var b [4]byte
+		_, _ = rand.Read(b[:])
+		r.id = time.Now().UTC().Format("20060102T150405.000-") + hex.EncodeToString(b[:])
+		r.key = Turn{Run: r.id, Path: r.path, Edge: r.i.name}.key()
+		return func(bool) {}
+	}
+	var again func(bool)
+	r.path, again = r.s.o.Log.take(r.id, r.path, r.i.name)
+	r.key = Turn{Run: r.id, Path: r.path, Edge: r.i.name}.key()
+	return again
+}
+
+// settle runs the edge to its end, and up the escalation chain where that is due.
+func (r *run) settle(ctx context.Context) (Verdict, error) {
+	var v Verdict
+	var err error
+	if c, ok := r.i.e.(*coopetition); ok {
+		v, err = c.both(ctx, r)
+	} else {
+		v, err = r.loop(ctx, r.i.e)
+	}
+	if err != nil || v.Cause == "" {
+		return v, err
+	}
+	return r.escalate(ctx, v)
+}
+
+// loop runs rounds of an edge until it is settled.
+func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
+	r.edge, r.round, r.extra = e, 0, 0
+	floor, err := protocol.Open(e.order(), e.Members())
+	if err != nil {
+		return Verdict{}, err
+	}
+	r.floor = floor
+	most, _, _ := e.calls()
+	for {
+		r.round++
+		if r.round > most+r.extra {
+			r.round--
+			return Verdict{Cause: CauseDeadlock, Reason: "max_rounds"}, nil
+		}
+		if !floor.Begin() {
+			return Verdict{Cause: CauseDeadlock, Reason: floor.Stopped()}, nil
+		}
+		r.work, r.pending, r.memo = nil, nil, map[string]decided{}
+		v, err := r.inRound(ctx, e)
+		if err != nil || v.Settled || v.Cause != "" {
+			return v, err
+		}
+		if v.again {
+			r.extra = 1
+			continue
+		}
+		if v, err := r.watchers(ctx); err != nil || v.Settled || v.Cause != "" {
+			return v, err
+		}
+	}
+}
+
+// inRound runs one round under its limit of time; what is in stays in when the
+// rest is tried again.
+func (r *run) inRound(ctx context.Context, e inner) (Verdict, error) {
+	sh := r.rel.shared()
+	for try := 0; ; try++ {
+		v, err := r.attempt(ctx, e)
+		switch {
+		case !errors.Is(err, errMissing):
+			return v, err
+		case ctx.Err() != nil:
+			return v, context.Cause(ctx)
+		case sh.policy() == RetryOnce && try == 0 && !r.gone:
+			continue
+		case sh.policy() == EscalateTimeout:
+			return Verdict{Cause: CauseTimeout, Reason: err.Error()}, nil
+		}
+		return Verdict{Settled: true, Status: agent.Timeout, Reason: reasonOf(err), Output: r.newest()}, nil
+	}
+}
+
+func reasonOf(err error) string { return strings.TrimPrefix(err.Error(), "society: ") }
+
+// limited gives a context that ends with the round.
+func (r *run) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d := r.rel.shared().Timeout; d > 0 {
+		return context.WithTimeoutCause(ctx, d, errRoundOver)
+	}
+	return context.WithCancel(ctx)
+}
+
+func (r *run) attempt(ctx context.Context, e inner) (Verdict, error) {
+	rc, cancel := r.limited(ctx)
+	defer func() { cancel() }()
+	for {
+		if len(r.pending) == 0 {
+			if e.enough(r) {
+				break
+			}
+			if r.pending = r.floor.Next(); len(r.pending) == 0 {
+				break
+			}
+		}
+		late, err := r.batch(rc, e)
+		if err != nil {
+			return Verdict{}, err
+		}
+		if len(late) == 0 {
+			continue
+		}
+		if c, ok := e.(*competition); ok && c.quorum > 0 && r.submitted() >= c.quorum {
+			r.settleBatch()
+			cancel()
+			rc, cancel = r.limited(ctx) // the decision has a time of its own
+			continue
+		}
+		return Verdict{}, fmt.Errorf("%w: %s", errMissing, strings.Join(late, ", "))
+	}
+	return e.Settle(rc, r.work)
+}
+
+func (r *run) submitted() (n int) {
+	for _, w := range r.work {
+		if w.State == OK {
+			n++
+		}
+	}
+	return n
+}
+
+// batch gives those who are pending their turn, at once, and takes what they
+// did; late are those whose time was over.
+func (r *run) batch(ctx context.Context, e inner) (late []string, err error) {
+	type job struct {
+		who  string
+		p    Prompt
+		turn Turn
+		v    map[string]any
+		w    Work
+	}
+	var jobs []*job
+	for _, who := range r.pending {
+		if q, ok := e.ask(r, who); ok {
+			jobs = append(jobs, &job{who: who, turn: Turn{N: r.number()}, p: r.compile(who, q)})
+		}
+	}
+	one := func(j *job) {
+		j.turn, j.v, j.w = r.speak(ctx, j.who, j.turn.N, j.p, func(v map[string]any) (Work, error) { return e.read(r, j.who, v) })
+	}
+	if len(jobs) == 1 {
+		one(jobs[0])
+	} else {
+		var wg sync.WaitGroup
+		for _, j := range jobs {
+			wg.Go(func() { one(j) })
+		}
+		wg.Wait()
+	}
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errRoundOver) {
+		return nil, context.Cause(ctx)
+	}
+	var again []string
+	for _, j := range jobs {
+		if err := r.mishap(j.turn); err != nil {
+			return nil, err
+		}
+		w := j.w
+		w.Author, w.Kind, w.State, w.Why, w.Turn, w.values = j.who, j.turn.Kind, j.turn.State, j.turn.Why, j.turn.N, j.v
+		if w.State == TimedOut || w.State == Late {
+			late, again = append(late, j.who), append(again, j.who)
+			w.Draft = r.last[j.who].Draft
+			r.last[j.who] = w
+			continue
+		}
+		r.work = append(r.work, w)
+		r.fresh = append(r.fresh, j.turn)
+		r.keep(w)
+	}
+	if r.pending = again; len(again) == 0 {
+		r.settleBatch()
+	}
+	return late, nil
+}
+
+// settleBatch lets what a batch said be heard.
+func (r *run) settleBatch() {
+	r.pending = nil
+	slices.SortFunc(r.fresh, func(a, b Turn) int { return a.N - b.N })
+	for _, t := range r.fresh {
+		_ = r.floor.Say(protocol.Message{From: t.Speaker, Turn: t.N, Content: t.State}) // members only: it can't fail
+	}
+	r.fresh = nil
+}
+
+// keep makes what may be shown of a piece of work.
+func (r *run) keep(w Work) {
+	made := w.Draft != nil && !w.Agrees
+	if !made {
+		w.Draft = r.last[w.Author].Draft
+	}
+	r.last[w.Author] = w
+	if w.State != OK {
+		return
+	}
+	if made {
+		r.latest = w.Draft
+		r.items = append(r.items, item{w.Author, r.edge.draftTopic(), render(w.Draft), w.Turn})
+	}
+	if w.Comments != "" {
+		r.items = append(r.items, item{w.Author, TopicComments, w.Comments, w.Turn})
+	}
+}
+
+// newest is the last draft that anybody made on this edge; of those that
+// compete there is none.
+func (r *run) newest() any {
+	if r.edge.draftTopic() == TopicSealed {
+		return nil
+	}
+	return r.latest
+}
+
+// result makes the run's result.
+func (r *run) result(ctx context.Context, v Verdict, err error) (agent.Result, error) {
+	if err == nil && (v.Status == "" || v.Status == agent.Done) {
+		if reason, bad := r.railed(ctx, v.Output); bad != nil {
+			v.Status, v.Reason = agent.Failed, bad.Error()
+		} else if reason != "" {
+			v.Status, v.Reason = agent.Blocked, reason
+		}
+	}
+	if v.Output == nil && (err != nil || v.Status != "") {
+		v.Output = r.newest()
+	}
+	res := agent.Result{Status: v.Status, Output: v.Output, Reason: v.Reason, Winner: v.Winner, By: v.By, RunID: r.id}
+	if res.By == "" {
+		res.By = r.i.name
+	}
+	if v.Output != nil {
+		res.Reply = agent.Task{Input: v.Output}.Text()
+	}
+	r.mu.Lock()
+	res.Usage, res.Tainted = r.usage, r.tainted
+	for _, t := range r.turns {
+		res.Receipts = append(res.Receipts, t.Tools...)
+	}
+	r.mu.Unlock()
+	order := append(slices.Clone(v.Ranking), r.i.members...)
+	for k, name := range order {
+		w, ok := r.last[name]
+		if !ok || slices.Contains(order[:k], name) {
+			continue
+		}
+		res.Children = append(res.Children, child(w))
+	}
+	if err != nil {
+		res.Status, res.Reason = "", ""
+		return res, err
+	}
+	if res.Status == "" || res.Status == agent.Done {
+		r.shelve(v.Output)
+	}
+	return res, nil
+}
+
+// child is a member's part in the result.
+func child(w Work) agent.Result {
+	c := agent.Result{By: w.Author, Status: agent.Done, Output: w.Draft, Reason: w.Why}
+	switch w.State {
+	case OK:
+	case TimedOut, Late:
+		c.Status = agent.Timeout
+	default:
+		c.Status = agent.Failed
+		if c.Reason == "" {
+			c.Reason = string(w.State)
+		}
+	}
+	if w.Draft != nil {
+		c.Reply = agent.Task{Input: w.Draft}.Text()
+	}
+	return c
+}
+
+// Ranking names those whose submissions count, best first, of a competition's
+// result.
+func Ranking(r agent.Result) (list []string) {
+	for _, c := range r.Children {
+		if c.OK() {
+			list = append(list, c.By)
+		}
+	}
+	return list
+}
+
+// railed asks the guardrails about an output.
+func (r *run) railed(ctx context.Context, output any) (string, error) {
+	for _, g := range r.rel.shared().Guardrails {
+		reason, err := protected(func() (string, error) { return g.Check(ctx, output, r.state) })
+		if err != nil {
+			return "", fmt.Errorf("guardrail %s: %w", g.Name, err)
+		}
+		if reason != "" {
+			return g.Name + ": " + reason, nil
+		}
+	}
+	return "", nil
+}
+
+// shelve lays the outcome where the next edges find it.
+func (r *run) shelve(output any) {
+	if c, ok := r.rel.(*Coopetition); ok {
+		if m, ok := r.coop.Output.(map[string]any); ok {
+			for _, topic := range c.CooperateOn {
+				r.s.Put(topic, m[topic])
+			}
+		}
+		return
+	}
+	if list := r.rel.shared().Artifacts; len(list) > 0 && output != nil {
+		r.s.Put(list[0].Name, output)
+	}
+}

@@ -1,0 +1,470 @@
+package society
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"edged/agent"
+	"edged/agent/llm/schema"
+)
+
+// A Resolver picks one of the submissions. A verdict without a winner that has
+// a Cause goes up the escalation chain. It is called with the run in ctx.
+type Resolver interface {
+	Resolve(ctx context.Context, subs []Submission) (Verdict, error)
+}
+
+// ResolveFunc is a function as resolver: it names the winner, or nobody. State
+// is what [Options.State] gave.
+type ResolveFunc func(ctx context.Context, subs []Submission, state map[string]any) (winner string, err error)
+
+// Resolve asks the function.
+func (f ResolveFunc) Resolve(ctx context.Context, subs []Submission) (Verdict, error) {
+	var state map[string]any
+	if r := runOf(ctx); r != nil {
+		state = r.state
+	}
+	name, err := f(ctx, subs, state)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("resolve: %w", err)
+	}
+	if name == "" {
+		return Verdict{Cause: CauseNoWinner}, nil
+	}
+	return Verdict{Winner: name}, nil
+}
+
+// Resolve lets the target decide.
+func (e *Escalate) Resolve(context.Context, []Submission) (Verdict, error) {
+	return Verdict{Cause: CauseAsked}, nil
+}
+
+func escalateOf(r Resolver) *Escalate {
+	e, _ := r.(*Escalate)
+	return e
+}
+
+func agentsOf(r Resolver) []*Agent {
+	switch r := r.(type) {
+	case JudgePicks:
+		if r.Judge != nil {
+			return []*Agent{r.Judge}
+		}
+	case MajorityVote:
+		return r.Voters
+	}
+	return nil
+}
+
+func decidersOf(r Resolver) []string { return names(agentsOf(r)) }
+
+// OnNeither says what follows when a judge picks nobody.
+type OnNeither string
+
+// What follows; empty is EscalateNeither.
+const (
+	EscalateNeither OnNeither = "escalate"
+	RetryNeither    OnNeither = "retry" // one more round of submissions, then the best effort
+	BestEffort      OnNeither = "best_effort"
+)
+
+// JudgePicks lets an agent read the submissions as A, B, C in an order drawn
+// by the society's seed, and pick one.
+type JudgePicks struct {
+	Judge        *Agent
+	Criteria     []string
+	OutputSchema json.RawMessage // with a string winner; nil = {because, winner}
+	OnNeither    OnNeither
+	Swap         bool // ask again in the reverse order; if that picks another, it is a tie
+}
+
+func (j JudgePicks) check(*competition) error {
+	switch j.OnNeither {
+	case "", EscalateNeither, RetryNeither, BestEffort:
+	default:
+		return fmt.Errorf("on_neither is %q; it is \"escalate\", \"retry\" or \"best_effort\"", j.OnNeither)
+	}
+	if j.Judge == nil {
+		return errors.New("JudgePicks needs a judge")
+	}
+	_, err := j.form([]string{"A"})
+	return err
+}
+
+func (j JudgePicks) calls(int) int {
+	if j.Swap {
+		return 2
+	}
+	return 1
+}
+
+// form is the judge's: the winner is a label or none.
+func (j JudgePicks) form(labels []string) (*Form, error) {
+	winner := oneOf(append(slices.Clone(labels), "none")...)
+	if j.OutputSchema == nil {
+		return makeForm(0, field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: winner})
+	}
+	s, err := schema.Parse(j.OutputSchema)
+	if err != nil {
+		return nil, fmt.Errorf("output_schema: %w", err)
+	}
+	p := s.Property("winner")
+	if p == nil || !p.Required || p.Schema.Kind != schema.String {
+		return nil, errors.New("output_schema needs a required string \"winner\"")
+	}
+	p.Schema = winner
+	if s.Bounded() != nil {
+		s = s.Bound()
+	}
+	return newForm(s)
+}
+
+// Resolve asks the judge.
+func (j JudgePicks) Resolve(ctx context.Context, subs []Submission) (Verdict, error) {
+	r := runOf(ctx)
+	subs = r.labelled(subs)
+	form, err := j.form(labels(subs))
+	if err != nil {
+		return Verdict{}, err
+	}
+	first, because, ok, err := j.ask(ctx, r, "judge", subs, form)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if !ok {
+		return j.neither(ctx, r, subs, because, CauseNoWinner)
+	}
+	if !j.Swap {
+		return j.picked(ctx, r, subs, first, because)
+	}
+	slices.Reverse(subs)
+	second, more, ok, err := j.ask(ctx, r, "judge again", subs, form)
+	switch {
+	case err != nil:
+		return Verdict{}, err
+	case !ok:
+		return j.neither(ctx, r, subs, more, CauseNoWinner)
+	case first != second:
+		return j.neither(ctx, r, subs, "the judge picked another one in the reverse order", CauseTie)
+	}
+	return j.picked(ctx, r, subs, first, because)
+}
+
+func (j JudgePicks) picked(ctx context.Context, r *run, subs []Submission, label, because string) (Verdict, error) {
+	if label == "none" {
+		return j.neither(ctx, r, subs, because, CauseNoWinner)
+	}
+	return Verdict{Winner: named(subs, label), Reason: because}, nil
+}
+
+// ask gives the label that the judge picked; ok is false if it can't be read.
+func (j JudgePicks) ask(ctx context.Context, r *run, key string, subs []Submission, form *Form) (label, because string, ok bool, err error) {
+	p := r.deciderPrompt(j.Judge.Name, ToJudge, "Pick the best submission, or none.", form)
+	if len(j.Criteria) > 0 {
+		p.Sections = append(p.Sections, Section{"Criteria", strings.Join(j.Criteria, "; ")})
+	}
+	p.Sections = append(p.Sections, unnamed(subs)...)
+	d, err := r.decide(ctx, key, r.numberFor(key), j.Judge.Name, p)
+	if err != nil {
+		return "", "", false, err
+	}
+	if d.turn.State != OK {
+		return "", fmt.Sprintf("%s: %s", d.turn.State, d.turn.Why), false, nil
+	}
+	label, _ = d.v["winner"].(string)
+	because, _ = d.v["because"].(string)
+	return label, because, true, nil
+}
+
+// neither is what follows when nobody was picked.
+func (j JudgePicks) neither(ctx context.Context, r *run, subs []Submission, because string, cause Cause) (Verdict, error) {
+	switch {
+	case j.OnNeither == RetryNeither && !r.retried:
+		r.retried, r.reasons = true, because
+		return Verdict{again: true}, nil
+	case j.OnNeither == RetryNeither, j.OnNeither == BestEffort:
+		slices.SortFunc(subs, func(a, b Submission) int {
+			return slices.Index(r.i.members, a.Agent) - slices.Index(r.i.members, b.Agent)
+		})
+		for _, s := range subs {
+			reason, err := r.railed(ctx, s.Output)
+			if err != nil {
+				return Verdict{}, err
+			}
+			if reason == "" {
+				return Verdict{Winner: s.Agent, Reason: "best effort: " + because}, nil
+			}
+		}
+		return Verdict{Settled: true, Status: agent.Failed, Reason: "no submission passes the guardrails"}, nil
+	}
+	return Verdict{Cause: cause, Reason: because}, nil
+}
+
+// Tie says what follows when votes don't decide.
+type Tie string
+
+// What follows; empty is TieEscalate.
+const (
+	TieEscalate Tie = "escalate"
+	TieFirst    Tie = "first" // in member order
+)
+
+// MajorityVote lets agents vote; without voters the members do, each for
+// another one. Who gives no valid vote abstains.
+type MajorityVote struct {
+	Voters []*Agent
+	Tie    Tie
+	// TieFunc breaks a tie in place of Tie; "" leaves it to the escalation chain.
+	TieFunc func(ctx context.Context, tied []Submission) (winner string, err error)
+}
+
+func (m MajorityVote) check(*competition) error {
+	if m.Tie != "" && m.Tie != TieEscalate && m.Tie != TieFirst {
+		return fmt.Errorf("tie is %q; it is \"escalate\", \"first\" or a function", m.Tie)
+	}
+	for i, v := range m.Voters {
+		if slices.Contains(m.Voters[:i], v) {
+			return fmt.Errorf("%q votes twice: name it once", v.Name)
+		}
+	}
+	return nil
+}
+
+func (m MajorityVote) calls(members int) int {
+	if len(m.Voters) > 0 {
+		return len(m.Voters)
+	}
+	return members
+}
+
+// Resolve counts votes.
+func (m MajorityVote) Resolve(ctx context.Context, subs []Submission) (Verdict, error) {
+	r := runOf(ctx)
+	voters := decidersOf(m)
+	if len(voters) == 0 {
+		voters = r.i.Members()
+	}
+	subs = r.labelled(subs)
+	votes := make([]string, len(voters))
+	errs := make([]error, len(voters))
+	var wg sync.WaitGroup
+	for k, v := range voters {
+		mine := slices.DeleteFunc(slices.Clone(subs), func(s Submission) bool { return s.Agent == v })
+		if len(mine) == 0 {
+			continue
+		}
+		n := r.numberFor("vote " + v)
+		p, err := m.prompt(r, v, mine)
+		if err != nil {
+			return Verdict{}, err
+		}
+		wg.Go(func() {
+			d, err := r.decide(ctx, "vote "+v, n, v, p)
+			if errs[k] = err; err == nil && d.turn.State == OK {
+				label, _ := d.v["winner"].(string)
+				votes[k] = named(mine, label)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return Verdict{}, err
+	}
+	return m.count(ctx, r, subs, votes)
+}
+
+func (m MajorityVote) prompt(r *run, voter string, subs []Submission) (Prompt, error) {
+	form, err := makeForm(0, field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: oneOf(labels(subs)...)})
+	if err != nil {
+		return Prompt{}, err
+	}
+	p := r.deciderPrompt(voter, ToVote, "Vote for the best submission.", form)
+	p.Sections = append(p.Sections, unnamed(subs)...)
+	return p, nil
+}
+
+func (m MajorityVote) count(ctx context.Context, r *run, subs []Submission, votes []string) (Verdict, error) {
+	slices.SortFunc(subs, func(a, b Submission) int {
+		return slices.Index(r.i.members, a.Agent) - slices.Index(r.i.members, b.Agent)
+	})
+	counts := map[string]int{}
+	for _, v := range votes {
+		if v != "" {
+			counts[v]++
+		}
+	}
+	slices.SortStableFunc(subs, func(a, b Submission) int { return counts[b.Agent] - counts[a.Agent] })
+	top := counts[subs[0].Agent]
+	tied := subs[:0:0]
+	for _, s := range subs {
+		if counts[s.Agent] == top {
+			tied = append(tied, s)
+		}
+	}
+	v := Verdict{Winner: tied[0].Agent, Reason: fmt.Sprintf("%d of %d votes", top, len(votes))}
+	for _, s := range subs {
+		v.Ranking = append(v.Ranking, s.Agent)
+	}
+	switch {
+	case len(tied) == 1 && top > 0:
+		return v, nil
+	case m.TieFunc != nil:
+		name, err := m.TieFunc(ctx, tied)
+		if err != nil {
+			return Verdict{}, fmt.Errorf("tie: %w", err)
+		}
+		if name != "" {
+			v.Winner, v.Ranking, v.Reason = name, nil, "tie: "+v.Reason
+			return v, nil
+		}
+	case m.Tie == TieFirst:
+		v.Reason = "tie: " + v.Reason
+		return v, nil
+	}
+	return Verdict{Cause: CauseTie, Reason: fmt.Sprintf("%d submissions with %d votes", len(tied), top)}, nil
+}
+
+// BestScore picks by a number in the submission, without a model.
+type BestScore struct {
+	Field   string
+	Lowest  bool     // the lowest is the best
+	Reserve *float64 // what is worse than this is not picked
+	Tie     string   // field that decides between equals, in the same direction; then member order
+}
+
+func (b BestScore) check(e *competition) error {
+	if b.Field == "" {
+		return errors.New("BestScore needs the field of the score")
+	}
+	return nil
+}
+
+func (b BestScore) calls(int) int { return 0 }
+
+// Resolve compares.
+func (b BestScore) Resolve(ctx context.Context, subs []Submission) (Verdict, error) {
+	better := func(x, y float64) bool { return x > y }
+	if b.Lowest {
+		better = func(x, y float64) bool { return x < y }
+	}
+	type scored struct {
+		Submission
+		score, second float64
+		has           bool
+	}
+	var list []scored
+	below := 0
+	for _, s := range subs {
+		x, ok := number(s.Output, b.Field)
+		if !ok {
+			continue
+		}
+		if b.Reserve != nil && better(*b.Reserve, x) {
+			below++
+			continue
+		}
+		y, has := number(s.Output, b.Tie)
+		list = append(list, scored{s, x, y, has && b.Tie != ""})
+	}
+	if len(list) == 0 {
+		if below > 0 {
+			return Verdict{Cause: CauseReserve, Reason: fmt.Sprintf("none of %d reaches %v", below, *b.Reserve)}, nil
+		}
+		return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("no submission has a number in %q", b.Field)}, nil
+	}
+	slices.SortStableFunc(list, func(x, y scored) int {
+		switch {
+		case better(x.score, y.score):
+			return -1
+		case better(y.score, x.score):
+			return 1
+		case x.has && y.has && better(x.second, y.second):
+			return -1
+		case x.has && y.has && better(y.second, x.second):
+			return 1
+		}
+		return 0
+	})
+	v := Verdict{Winner: list[0].Agent, Reason: fmt.Sprintf("%s is %v", b.Field, list[0].score)}
+	for _, s := range list {
+		v.Ranking = append(v.Ranking, s.Agent)
+	}
+	return v, nil
+}
+
+// labelled gives the submissions their labels, in the order of the draw.
+func (r *run) labelled(subs []Submission) []Submission {
+	out := slices.Clone(subs)
+	h := uint64(14695981039346656037)
+	for _, c := range []byte(r.task.Text() + "\x00" + r.i.name) {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	draw := rand.New(rand.NewPCG(r.s.o.Seed, h))
+	draw.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	for i := range out {
+		out[i].Label = label(i)
+	}
+	return out
+}
+
+// label is A, B, … Z, A2, B2, …
+func label(i int) string {
+	s := string(rune('A' + i%26))
+	if i >= 26 {
+		s += fmt.Sprint(i/26 + 1)
+	}
+	return s
+}
+
+func labels(subs []Submission) (list []string) {
+	for _, s := range subs {
+		list = append(list, s.Label)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func named(subs []Submission, label string) string {
+	for _, s := range subs {
+		if s.Label == label {
+			return s.Agent
+		}
+	}
+	return ""
+}
+
+func unnamed(subs []Submission) (list []Section) {
+	for _, s := range subs {
+		list = append(list, Section{"Submission " + s.Label, render(s.Output)})
+	}
+	return list
+}
+
+// deciderPrompt begins what somebody who decides is told.
+func (r *run) deciderPrompt(who string, k Kind, ask string, form *Form) Prompt {
+	r.mu.Lock()
+	tainted := r.tainted
+	r.mu.Unlock()
+	p := Prompt{Kind: k, To: who, Round: r.round, Task: r.task, Ask: ask, Form: form, Tainted: tainted}
+	if a := r.s.agent(who); a != nil {
+		p.Role = a.Role
+	}
+	p.Sections = []Section{r.taskSection()}
+	return p
+}
+
+func (r *run) isRevoked(name string) bool { return r.s.isRevoked(name) }
+
+// numberFor gives a question its number, and none to one that was answered.
+func (r *run) numberFor(key string) int {
+	if _, ok := r.remember(key); ok {
+		return 0
+	}
+	return r.number()
+}

@@ -1,0 +1,378 @@
+package society
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"edged/agent"
+	"edged/agent/llm/schema"
+	"edged/bus"
+)
+
+// How long a speaker may take to end when its time is over; one that takes
+// longer is left behind.
+const (
+	graceRound = 200 * time.Millisecond
+	graceStop  = 40 * time.Millisecond
+)
+
+// InDoubtError ends an interaction whose turn was interrupted while its speaker
+// could act: whether the world saw all of it, a part or nothing is not known.
+type InDoubtError struct{ Turn Turn }
+
+func (e *InDoubtError) Error() string {
+	return fmt.Sprintf("escalated: in_doubt: turn %d of %s was interrupted at %s", e.Turn.N, e.Turn.Speaker, e.Turn.Started.Format(time.RFC3339))
+}
+
+// Unwrap makes it the outcome escalated: a person is needed.
+func (e *InDoubtError) Unwrap() error { return agent.ErrEscalated }
+
+func causeOf(ctx context.Context) uint64 { seq, _ := bus.CauseOf(ctx); return seq }
+
+// speak runs one turn and writes it down. read turns an answer that fits its
+// form into work, and says if it can't be used after all. speak may run for
+// several agents at once.
+func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(map[string]any) (Work, error)) (Turn, map[string]any, Work) {
+	t := Turn{Run: r.id, Path: r.path, Society: r.s.name, Edge: r.i.name, N: n, Round: r.round, Speaker: who, Kind: p.Kind,
+		System: p.System(), Prompt: p.Text(), Schema: p.Form.text, Writes: p.Tools == AllTools, Started: time.Now().UTC(), Cause: r.cause,
+		Sealed: p.Kind == ToSubmit || p.Kind == ToBid}
+	if old, ok := r.s.o.Log.get(r.key, n); ok && old.Speaker == who && old.Kind == p.Kind && old.State != Halted {
+		return r.recall(old, p, read)
+	}
+	a := r.s.agent(who)
+	if t.Writes {
+		intent := t
+		intent.State = asked
+		if err := r.s.o.Log.put(ctx, intent); err != nil {
+			t.State, t.Why = Broken, err.Error()
+			return t, nil, Work{}
+		}
+	}
+	if a.Patience > 0 && p.Kind == ToEscalate {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, a.Patience, errRoundOver)
+		defer cancel()
+	}
+	v, w := r.answer(ctx, a, p, &t, read)
+	t.Elapsed = time.Since(t.Started)
+	t.Verdict = w.Decision
+	r.note(t)
+	if err := r.s.o.Log.put(ctx, t); err != nil && t.State == OK {
+		t.State, t.Why = Broken, err.Error()
+		v, w = nil, Work{}
+	}
+	if r.s.o.Trace != nil {
+		r.s.o.Trace(ctx, t)
+	}
+	return t, v, w
+}
+
+// recall takes a turn that was recorded before the process ended.
+func (r *run) recall(t Turn, p Prompt, read func(map[string]any) (Work, error)) (Turn, map[string]any, Work) {
+	var v map[string]any
+	var w Work
+	if t.State == OK {
+		x, err := schema.Decode(t.Answer)
+		if err == nil {
+			v, _ = x.(map[string]any)
+			w, err = read(v)
+		}
+		if err != nil {
+			t.State, t.Why = Invalid, err.Error()
+		}
+	}
+	r.note(t)
+	return t, v, w
+}
+
+func (r *run) note(t Turn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := len(r.turns)
+	for at > 0 && r.turns[at-1].N > t.N {
+		at--
+	}
+	r.turns = slices.Insert(r.turns, at, t)
+	r.usage.Calls += t.Usage.Calls
+	r.usage.PromptTokens += t.Usage.PromptTokens
+	r.usage.OutputTokens += t.Usage.OutputTokens
+	r.tainted = r.tainted || t.Tainted
+}
+
+// answer asks a speaker, once more if what it says can't be used.
+func (r *run) answer(ctx context.Context, a *Agent, p Prompt, t *Turn, read func(map[string]any) (Work, error)) (map[string]any, Work) {
+	for {
+		ans, left, err := r.call(ctx, a, p, seat{a.Name, t.Round, t.N, t.Sealed})
+		t.Asked++
+		t.Left = left
+		t.Usage.Calls += ans.Usage.Calls
+		t.Usage.PromptTokens += ans.Usage.PromptTokens
+		t.Usage.OutputTokens += ans.Usage.OutputTokens
+		t.Tools = append(t.Tools, ans.Receipts...)
+		t.Tainted = t.Tainted || ans.Tainted
+		if over(ctx, t, err) {
+			return nil, Work{}
+		}
+		var v map[string]any
+		var w Work
+		if err == nil {
+			if v, err = p.Form.read(ans); err == nil {
+				w, err = read(v)
+			}
+		}
+		switch {
+		case err == nil:
+			t.State, t.Why, t.Said = OK, "", ""
+			t.Answer, _ = schema.Encode(v)
+			return v, w
+		case errors.Is(err, errRevoked):
+			t.State, t.Why = Revoked, "revoked"
+			return nil, Work{}
+		case errors.Is(err, ErrRefused):
+			t.State, t.Why = Refused, trim(err)
+			return nil, Work{}
+		case !errors.Is(err, ErrMalformed):
+			t.State, t.Why = Broken, trim(err)
+			return nil, Work{}
+		}
+		t.State, t.Why, t.Said = Invalid, trim(err), said(ans)
+		if t.Asked > 1 || !repairs(a.Speaker, p.Kind) {
+			return nil, Work{}
+		}
+		p.Bad, p.Repair = t.Said, t.Why
+	}
+}
+
+// over settles a turn whose time is over, whatever came of it.
+func over(ctx context.Context, t *Turn, err error) bool {
+	if ctx.Err() == nil {
+		return false
+	}
+	switch {
+	case !errors.Is(context.Cause(ctx), errRoundOver):
+		t.State, t.Why = Halted, "stopped"
+	case err == nil:
+		t.State, t.Why = Late, "it answered after the time was over"
+	default:
+		t.State, t.Why = TimedOut, "no answer in time"
+	}
+	return true
+}
+
+func said(a Answer) string {
+	if a.Value != nil {
+		return render(a.Value)
+	}
+	return a.Text
+}
+
+// trim is an error's text without what the state says already.
+func trim(err error) string {
+	s := err.Error()
+	for _, known := range []error{ErrMalformed, ErrRefused} {
+		if len(s) > len(known.Error())+2 && s[:len(known.Error())] == known.Error() {
+			return s[len(known.Error())+2:]
+		}
+	}
+	return reasonOf(err)
+}
+
+type reply struct {
+	a   Answer
+	err error
+}
+
+// call asks a speaker and waits until it has ended, or has been given up.
+func (r *run) call(ctx context.Context, a *Agent, p Prompt, at seat) (Answer, bool, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	c := &call{who: a.Name, end: end}
+	if !r.s.enlist(c) {
+		return Answer{}, false, errRevoked
+	}
+	defer r.s.delist(c)
+	ctx = context.WithValue(ctx, seatKey{}, at)
+	done := make(chan reply, 1)
+	go func() {
+		var out reply
+		defer func() {
+			if v := recover(); v != nil {
+				out = reply{err: &agent.Panic{Value: v, Stack: debug.Stack()}}
+			}
+			done <- out
+		}()
+		out.a, out.err = a.Speaker.Speak(ctx, p)
+	}()
+	select {
+	case out := <-done:
+		return out.a, false, revokedOr(ctx, out.err)
+	case <-ctx.Done():
+	}
+	grace := graceStop
+	if cause := context.Cause(ctx); errors.Is(cause, errRoundOver) || errors.Is(cause, errRevoked) {
+		grace = graceRound
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case out := <-done:
+		return out.a, false, revokedOr(ctx, out.err)
+	case <-timer.C:
+		return Answer{}, true, revokedOr(ctx, ctx.Err())
+	}
+}
+
+func revokedOr(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errRevoked) {
+		return errRevoked
+	}
+	return err
+}
+
+// mishap gives the error of a turn that ends the whole interaction.
+func (r *run) mishap(t Turn) error {
+	r.gone = r.gone || t.Left
+	switch t.State {
+	case asked:
+		return &InDoubtError{Turn: t}
+	case Halted:
+		return agent.ErrCancelled
+	}
+	return nil
+}
+
+// decided is what a decider said.
+type decided struct {
+	turn Turn
+	v    map[string]any
+}
+
+// question asks an agent that is no member of the round: a judge, a voter. What
+// it said once in a round it is not asked again when the round is tried again.
+func (r *run) decide(ctx context.Context, key string, n int, who string, p Prompt) (decided, error) {
+	if d, ok := r.remember(key); ok {
+		return d, nil
+	}
+	t, v, _ := r.speak(ctx, who, n, p, func(v map[string]any) (Work, error) {
+		w, _ := v["winner"].(string)
+		return Work{Decision: w}, nil
+	})
+	d := decided{t, v}
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errRoundOver) {
+		return d, context.Cause(ctx)
+	}
+	if err := r.mishap(t); err != nil {
+		return d, err
+	}
+	if t.State == TimedOut || t.State == Late {
+		return d, fmt.Errorf("%w: %s", errMissing, who)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.memo[key] = d
+	return d, nil
+}
+
+func (r *run) remember(key string) (decided, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := r.memo[key]
+	return d, ok
+}
+
+// number gives a turn its number before it is asked, so that those asked at
+// once have the same numbers in a resumed run.
+func (r *run) number() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n++
+	return r.n
+}
+
+// protected runs a function of the author's; a panic is an error.
+func protected[T any](f func() (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &agent.Panic{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// seat is whose turn a context is of.
+type seat struct {
+	who    string
+	round  int
+	n      int
+	sealed bool
+}
+
+type seatKey struct{}
+
+// ErrEvent is why an event was not sent.
+var ErrEvent = errors.New("society: event is not of this edge")
+
+// toEvent is the kind of the record of an event.
+const toEvent Kind = "event"
+
+// Emit sends an event along the edge on which the turn of ctx is; it may be
+// called by a speaker or by its tools. Members see it as they see the sender's
+// work log. An event that the edge does not list is refused, and that is
+// recorded.
+func Emit(ctx context.Context, name string, payload any) error {
+	r := runOf(ctx)
+	at, _ := ctx.Value(seatKey{}).(seat)
+	who := at.who
+	if r == nil || who == "" {
+		return fmt.Errorf("%w: %s: nobody has a turn here", ErrEvent, name)
+	}
+	t := Turn{Run: r.id, Path: r.path, Society: r.s.name, Edge: r.i.name, N: at.n, Round: at.round, Speaker: who,
+		Kind: toEvent, Verdict: name, State: OK, Sealed: at.sealed, Started: time.Now().UTC()}
+	if !r.i.listed(name) {
+		t.State, t.Why = Refused, fmt.Sprintf("event %q is not listed on this edge", name)
+		r.note(t)
+		if r.s.o.Trace != nil {
+			r.s.o.Trace(ctx, t)
+		}
+		return fmt.Errorf("%w: %q; it has %v", ErrEvent, name, r.i.events())
+	}
+	text, err := json.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("society: event %s: %w", name, err)
+	}
+	t.Answer = text
+	r.note(t)
+	if r.s.o.Trace != nil {
+		r.s.o.Trace(ctx, t)
+	}
+	if r.s.o.Send != nil {
+		r.s.o.Send(ctx, r.i.name, who, name, payload)
+	}
+	return nil
+}
+
+func (i *Interaction) listed(name string) bool {
+	for _, e := range i.events() {
+		if e == name {
+			return true
+		}
+	}
+	return false
+}
+
+// events are the type's own and those that the author added.
+func (i *Interaction) events() []string {
+	built := map[string][]string{
+		"delegation":  {"progress", "complete"},
+		"oversight":   {"draft", "comment"},
+		"cooperation": {"draft", "agree", "note"},
+		"competition": {"submission"},
+		"coopetition": {"note", "submission"},
+	}[i.r.kind()]
+	return append(built, i.r.shared().Events...)
+}
