@@ -60,8 +60,16 @@ func (q question) String() string {
 type persons struct {
 	bus *bus.Bus
 
-	mu   sync.Mutex // guards open
+	mu   sync.Mutex // guards the rest
 	open map[string]*pending
+	tell func(question) // whoever sits at the robot's terminal; nil = nobody
+}
+
+// atTerminal has the robot's own terminal told of questions.
+func (p *persons) atTerminal(tell func(question)) {
+	p.mu.Lock()
+	p.tell = tell
+	p.mu.Unlock()
 }
 
 // pending is an open question.
@@ -95,7 +103,11 @@ func (p *persons) confirm(ctx context.Context, q question) error {
 	one := &pending{q, make(chan error, 1)}
 	p.mu.Lock()
 	p.open[q.ID] = one
+	tell := p.tell
 	p.mu.Unlock()
+	if tell != nil {
+		tell(q)
+	}
 	defer func() {
 		p.mu.Lock()
 		delete(p.open, q.ID)

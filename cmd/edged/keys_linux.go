@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// spaceBar calls hit when the space bar is pressed, if f is the terminal of
-// this process, until the returned function is called. The terminal keeps its
+// onKeys calls hit with each key that is pressed, if f is the terminal of this
+// process, until the returned function is called. The terminal keeps its
 // line feeds and Ctrl-C; it only stops waiting for the return key.
-func spaceBar(ctx context.Context, f *os.File, hit func()) (restore func(), ok bool) {
+func onKeys(ctx context.Context, f *os.File, hit func(key byte)) (restore func(), ok bool) {
 	var old syscall.Termios
 	if ioctl(f, syscall.TCGETS, unsafe.Pointer(&old)) != nil {
 		return nil, false
@@ -33,10 +33,7 @@ func spaceBar(ctx context.Context, f *os.File, hit func()) (restore func(), ok b
 				return
 			}
 			for _, k := range b[:n] {
-				if k == ' ' {
-					hit()
-					break
-				}
+				hit(k)
 			}
 		}
 	}()

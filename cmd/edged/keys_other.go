@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// spaceBar needs a Linux terminal.
-func spaceBar(context.Context, *os.File, func()) (restore func(), ok bool) { return nil, false }
+// onKeys needs a Linux terminal.
+func onKeys(context.Context, *os.File, func(byte)) (restore func(), ok bool) { return nil, false }

@@ -106,14 +106,31 @@ func (r *robot) listen(ctx context.Context) (restore func()) {
 	}
 	restore = func() {}
 	if r.keys != nil {
-		if undo, ok := spaceBar(ctx, r.keys, func() {
-			r.rig.Trip(ctx, "keyboard", "space bar")
-			fmt.Fprintln(r.out, "stopped; 'edged resume' goes on")
-		}); ok {
+		if undo, ok := onKeys(ctx, r.keys, func(key byte) { r.pressed(ctx, key) }); ok {
 			restore = undo
+			r.persons.atTerminal(func(q question) {
+				fmt.Fprintf(r.out, "%s: press y to allow it, n to refuse, within %v\n", q, confirmTime)
+			})
 		}
 	}
 	return restore
+}
+
+// pressed is a key in the robot's terminal: the space bar stops it, y and n
+// answer the one question that is open.
+func (r *robot) pressed(ctx context.Context, key byte) {
+	switch key {
+	case ' ':
+		_, stopped := r.rig.Stopped()
+		r.rig.Trip(ctx, "keyboard", "space bar")
+		if !stopped { // a key that is held down says it once
+			fmt.Fprintln(r.out, "stopped; 'edged resume' goes on")
+		}
+	case 'y', 'n':
+		if q, err := r.persons.answer("", key == 'y'); err == nil {
+			fmt.Fprintf(r.out, "%s: %s\n", map[byte]string{'y': "allowed", 'n': "refused"}[key], q)
+		}
+	}
 }
 
 // lockedWriter lets several goroutines print whole lines.
