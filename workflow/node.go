@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"edged/agent"
@@ -196,12 +197,12 @@ func whyEnded(ctx context.Context) string {
 		return ""
 	case errors.As(cause, &g):
 		return g.reason()
-	case errors.Is(cause, context.Canceled):
+	case cause == context.Canceled:
 		return "cancelled"
-	case errors.Is(cause, context.DeadlineExceeded):
+	case cause == context.DeadlineExceeded:
 		return "timeout"
 	}
-	return cause.Error()
+	return strings.TrimSuffix(cause.Error(), ": "+context.Canceled.Error())
 }
 
 // sentinel is the error of an outcome; nil for done.

@@ -127,6 +127,38 @@ func TestDecideAndResume(t *testing.T) {
 	})
 }
 
+// TestStoppedRunsWait: what a person stopped goes on when a person says so.
+func TestStoppedRunsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		main := fmt.Sprintf(deliver, "read", "")
+		b := r.start(main)
+		r.publish("box/go", "cup")
+		time.Sleep(time.Minute)
+		b.CancelTurns()
+		time.Sleep(time.Second)
+		r.stop(b)
+		if err := r.board.Update(t.Context(), "test", map[string]any{"box/jam": false}, blackboard.SetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b = r.start(main)
+		defer r.stop(b)
+		time.Sleep(time.Minute)
+		runs := b.Runs().List()
+		if len(runs) != 1 || runs[0].State != workflow.StateInterrupted || runs[0].Reason != "the robot was stopped" {
+			t.Fatalf("got %+v, want interrupted: the robot was stopped", runs)
+		}
+		if err := b.ResumeRun(runs[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if runs := b.Runs().List(); runs[0].State != "done" {
+			t.Errorf("got %+v, want done", runs)
+		}
+	})
+}
+
 // TestReloadGoesOn: the new version of the scripts goes on with what the old
 // one was at.
 func TestReloadGoesOn(t *testing.T) {

@@ -121,7 +121,9 @@ func (b *Behaviour) resumeRun(f *flow, id string) {
 }
 
 // resumeRuns goes on with what the end of a process, or of a version of the
-// scripts, has interrupted. Runs that wait for a person go on waiting.
+// scripts, has interrupted. Runs that wait for a person go on waiting, and so do
+// those that a stop of the robot ended: what somebody stopped does not move
+// again by itself.
 func (b *Behaviour) resumeRuns() {
 	b.flows.mu.Lock()
 	any := len(b.flows.durable) > 0
@@ -130,7 +132,7 @@ func (b *Behaviour) resumeRuns() {
 		return
 	}
 	for _, r := range b.Runs().List() {
-		if r.State != workflow.StateInterrupted {
+		if r.State != workflow.StateInterrupted || r.Reason == robotStopped {
 			continue
 		}
 		if err := b.ResumeRun(r.ID); err != nil {

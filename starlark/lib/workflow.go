@@ -34,6 +34,9 @@ var (
 	_ workflow.Wrapper = (*flow)(nil)
 )
 
+// robotStopped is the reason of what a stop ended.
+const robotStopped = "the robot was stopped"
+
 // Name implements agent.Agent.
 func (f *flow) Name() string { return f.node.Name() }
 
@@ -50,7 +53,7 @@ func (f *flow) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	defer over()
 	r, err := agent.Run(ctx, f.node, t)
 	if err != nil && r.Status == agent.Cancelled && errors.Is(context.Cause(ctx), errRobotStopped) {
-		r.Reason = "the robot was stopped"
+		r.Reason = robotStopped
 		err = fmt.Errorf("%w: %w", agent.ErrCancelled, errRobotStopped)
 	}
 	return r, err
