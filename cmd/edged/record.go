@@ -46,11 +46,11 @@ func (r *robot) startRecording() (*recording, error) {
 
 // begin writes what the robot knew before the first event, and the events from
 // then on.
-func (c *recording) begin(s snapshot) {
+func (c *recording) begin(known func() snapshot) {
 	if c == nil || c.done != nil {
 		return
 	}
-	c.head, _ = json.Marshal(s) // it was made of JSON
+	c.head, _ = json.Marshal(known()) // it was made of JSON
 	c.done = make(chan error, 1)
 	go func() {
 		err := c.write()

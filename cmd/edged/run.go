@@ -89,7 +89,7 @@ func Run(ctx context.Context, o runOptions) (err error) {
 		port.giveUp()
 		return err
 	}
-	recording.begin(r.snapshot())
+	recording.begin(r.snapshot)
 
 	// Floor 2: devices behind one gate. From here on the end of this function,
 	// however it comes, leaves them at rest.

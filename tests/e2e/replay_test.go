@@ -80,9 +80,9 @@ func TestReplay(t *testing.T) {
 			t.Errorf("a second replay says\n%s\nthe first said\n%s", again, first)
 		}
 	}
-	edit(t, filepath.Join(dir, "main.star"), "LOW = 20", "LOW = 90")
+	edit(t, filepath.Join(dir, "main.star"), "HOT = 35", "HOT = 15")
 	out, code := replay(t, file, dir)
-	if code != 1 || !strings.Contains(out, `s publish home/alert {"battery":80}`) || !strings.Contains(out, `base.drive_to {"room":"dock"}`) {
+	if code != 1 || !strings.Contains(out, `s publish home/alert {"room":"hall","t":2`) {
 		t.Errorf("status %d with another threshold:\n%s", code, out)
 	}
 }
