@@ -72,9 +72,9 @@ func (s *Society) Check(perCall time.Duration) (list []Problem) {
 func resolverOf(r Relation) Resolver {
 	switch r := r.(type) {
 	case *Competition:
-		return r.Resolve
+		return plain(r.Resolve)
 	case *Coopetition:
-		return r.Resolve
+		return plain(r.Resolve)
 	}
 	return nil
 }

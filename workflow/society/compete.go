@@ -33,7 +33,7 @@ type competition struct {
 }
 
 func (d *Competition) bind(_ *Society, m []string) (inner, error) {
-	e := &competition{members: m, sh: &d.Shared, resolve: d.Resolve, quorum: d.Quorum}
+	e := &competition{members: m, sh: &d.Shared, resolve: plain(d.Resolve), quorum: d.Quorum}
 	draft, tokens, err := d.product()
 	if err == nil {
 		err = e.check()
@@ -301,7 +301,7 @@ func (d *Coopetition) bind(_ *Society, m []string) (inner, error) {
 			return nil, fmt.Errorf("they can't both cooperate and compete on %q", t)
 		}
 	}
-	e := &coopetition{d: d, comp: &competition{members: m, sh: &d.Shared, resolve: d.Resolve, quorum: d.Quorum, negot: d}}
+	e := &coopetition{d: d, comp: &competition{members: m, sh: &d.Shared, resolve: plain(d.Resolve), quorum: d.Quorum, negot: d}}
 	until := d.Until
 	d.Until = nil
 	err := e.comp.check()
@@ -363,7 +363,7 @@ func (e *coopetition) Sees(viewer, author, topic string) View {
 		return e.comp.Sees(viewer, author, topic)
 	}
 	switch {
-	case topic == TopicSealed, slices.Contains(e.d.CompeteOn, topic):
+	case topic == TopicSealed, slices.Contains(e.d.CompeteOn, topic), author != "" && !slices.Contains(e.comp.members, author):
 		return Nothing
 	case author == "" && topic == TopicCriteria:
 		return Nothing

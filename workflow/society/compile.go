@@ -54,8 +54,7 @@ func (r *run) known(who string) (list []Section) {
 
 func (r *run) taskSection() Section {
 	text := r.task.Text()
-	trusted := r.s.o.Trusted
-	if trusted != nil && !trusted(r.task.Origin) || trusted == nil && r.tainted {
+	if r.foreign {
 		return Section{"Task, in words from " + clip(r.task.Origin, 60), render(text)}
 	}
 	return Section{"Task", text}

@@ -76,7 +76,8 @@ func (e *cooperation) Members() []string { return slices.Clone(e.members) }
 
 // Sees is everything, for all members alike.
 func (e *cooperation) Sees(viewer, author, topic string) View {
-	if slices.Contains(e.members, viewer) || viewer == e.by {
+	inside := func(name string) bool { return name != "" && name == e.by || slices.Contains(e.members, name) }
+	if inside(viewer) && (author == "" || inside(author)) {
 		return Full
 	}
 	return Nothing
@@ -139,12 +140,11 @@ func (e *cooperation) ask(r *run, who string) (question, bool) {
 		}
 		return question{kind: ToAgree, ask: "If the version is right, agree. If not, give a whole new one as draft.", form: e.later, tools: ReadTools}, true
 	case Fields:
-		clash := r.clashes(e)
 		if r.round == 1 {
 			q.ask = "Fill in those fields that are yours."
 			return q, true
 		}
-		mine := clash[who]
+		mine := r.clash[who]
 		if len(mine) == 0 {
 			return question{}, false
 		}
@@ -251,7 +251,7 @@ func (e *cooperation) revised(ctx context.Context, r *run, round []Work) (Verdic
 }
 
 func (e *cooperation) merged(r *run) (Verdict, error) {
-	if len(r.clashes(e)) > 0 {
+	if r.clash = r.clashes(e); len(r.clash) > 0 {
 		return Verdict{}, nil
 	}
 	out := map[string]any{}

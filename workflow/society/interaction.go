@@ -52,18 +52,19 @@ func (i *Interaction) Effect() llm.Effect {
 // run is one run of an interaction. Its fields are used by the goroutine that
 // runs the interaction, but for those that mu guards.
 type run struct {
-	i     *Interaction
-	s     *Society
-	rel   Relation
-	edge  inner // whose rounds are under way
-	task  agent.Task
-	id    string
-	path  string
-	key   string
-	start time.Time
-	cause uint64
-	shelf map[string]any
-	state map[string]any
+	i       *Interaction
+	s       *Society
+	rel     Relation
+	edge    inner // whose rounds are under way
+	task    agent.Task
+	foreign bool // the task is in words of others
+	id      string
+	path    string
+	key     string
+	start   time.Time
+	cause   uint64
+	shelf   map[string]any
+	state   map[string]any
 
 	floor   *protocol.Floor
 	round   int
@@ -74,9 +75,10 @@ type run struct {
 	last    map[string]Work
 	items   []item
 	memo    map[string]decided
-	latest  any            // draft
-	version int            // of what is made together
-	agreed  map[string]int // with which version
+	latest  any                 // draft
+	version int                 // of what is made together
+	agreed  map[string]int      // with which version
+	clash   map[string][]string // who filled in which keys differently from others
 	reasons string
 	retried bool // submissions
 	gone    bool // somebody who was left behind is still at it
@@ -123,7 +125,8 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	if trusted == nil {
 		trusted = llm.Trusted
 	}
-	r.tainted = !trusted(t.Origin)
+	r.foreign = !trusted(t.Origin)
+	r.tainted = r.foreign
 	if i.s.o.State != nil {
 		r.state = i.s.o.State(ctx)
 	}

@@ -50,8 +50,21 @@ func escalateOf(r Resolver) *Escalate {
 	return e
 }
 
+// plain gives a resolver as a value: pointers to them are resolvers too.
+func plain(r Resolver) Resolver {
+	switch p := r.(type) {
+	case *JudgePicks:
+		return *p
+	case *MajorityVote:
+		return *p
+	case *BestScore:
+		return *p
+	}
+	return r
+}
+
 func agentsOf(r Resolver) []*Agent {
-	switch r := r.(type) {
+	switch r := plain(r).(type) {
 	case JudgePicks:
 		if r.Judge != nil {
 			return []*Agent{r.Judge}
@@ -253,7 +266,7 @@ func (m MajorityVote) Resolve(ctx context.Context, subs []Submission) (Verdict, 
 	subs = r.labelled(subs)
 	votes := make([]string, len(voters))
 	errs := make([]error, len(voters))
-	var wg sync.WaitGroup
+	var ballots []func()
 	for k, v := range voters {
 		mine := slices.DeleteFunc(slices.Clone(subs), func(s Submission) bool { return s.Agent == v })
 		if len(mine) == 0 {
@@ -264,13 +277,17 @@ func (m MajorityVote) Resolve(ctx context.Context, subs []Submission) (Verdict, 
 		if err != nil {
 			return Verdict{}, err
 		}
-		wg.Go(func() {
+		ballots = append(ballots, func() {
 			d, err := r.decide(ctx, "vote "+v, n, v, p)
 			if errs[k] = err; err == nil && d.turn.State == OK {
 				label, _ := d.v["winner"].(string)
 				votes[k] = named(mine, label)
 			}
 		})
+	}
+	var wg sync.WaitGroup
+	for _, b := range ballots {
+		wg.Go(b)
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -61,8 +61,11 @@ func (e *reviewed) Members() []string {
 
 // Sees is the table of the two types.
 func (e *reviewed) Sees(viewer, author, topic string) View {
-	if viewer == author {
+	switch {
+	case viewer == author:
 		return Full
+	case author != "" && author != e.worker && author != e.decider:
+		return Nothing
 	}
 	switch viewer {
 	case e.worker:
