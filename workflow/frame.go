@@ -58,8 +58,9 @@ type frame struct {
 	up      *frame
 	run     *thread
 	agent   agent.Agent
-	at      int32 // which child of up; -1 for a workflow that a leaf runs
-	iter    int32 // which of several runs of that child, from 0
+	at      int32  // which child of up; -1 for a workflow that a leaf runs
+	iter    int32  // which of several runs of that child, from 0
+	key     string // the same, of a custom node's child
 	claimed atomic.Bool
 	passing bool // of a child of a reactive node: that it was cancelled is no outcome
 }
@@ -106,7 +107,7 @@ func enter(ctx context.Context, n inner, t agent.Task) *frame {
 
 // with gives the same place with another context.
 func (f *frame) with(ctx context.Context) *frame {
-	g := &frame{Context: ctx, up: f.up, run: f.run, agent: f.agent, at: f.at, iter: f.iter}
+	g := &frame{Context: ctx, up: f.up, run: f.run, agent: f.agent, at: f.at, iter: f.iter, key: f.key}
 	g.claimed.Store(true)
 	return g
 }
@@ -194,6 +195,9 @@ func (f *frame) appendPath(b []byte) []byte {
 	if f.iter > 0 {
 		b = append(b, '~')
 		b = strconv.AppendInt(b, int64(f.iter), 10)
+	}
+	if f.key != "" {
+		b = append(append(b, '~'), f.key...)
 	}
 	return b
 }

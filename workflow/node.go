@@ -272,5 +272,6 @@ func final(ctx context.Context, r agent.Result, err error) bool {
 // unsettled reports whether an error is of a durable run that can't go on.
 func unsettled(err error) bool {
 	var d *InDoubtError
-	return errors.As(err, &d) || errors.Is(err, errJournal)
+	var w *WaitError
+	return errors.As(err, &d) || errors.As(err, &w) || errors.Is(err, errJournal)
 }

@@ -165,9 +165,12 @@ func (r *Runs) finish(f *frame, j *journal, h header, res agent.Result, err erro
 	j.closed = true
 	j.mu.Unlock()
 	var d *InDoubtError
+	var w *WaitError
 	switch {
 	case errors.As(err, &d):
 		h.State, h.Reason = StateInDoubt, d.Doubt.Name
+	case errors.As(err, &w):
+		h.State, h.Reason = StateWaiting, w.Prompt
 	case unsettled(err):
 		return nil
 	case j.stopped() && err != nil && !errors.Is(err, errRunCancelled):
