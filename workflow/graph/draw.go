@@ -1,0 +1,343 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Drawing is the graph as it is printed: its edges have the shape that
+// compiled execution graphs have.
+type Drawing struct {
+	Name     string      `json:"name"`
+	MaxSteps int         `json:"maxSteps"`
+	Nodes    []DrawnNode `json:"nodes"`
+	Edges    []DrawnEdge `json:"edges"`
+	State    []DrawnKey  `json:"state,omitempty"`
+	Calls    int         `json:"worstCaseModelCalls"`
+}
+
+// A DrawnNode is a node of a [Drawing].
+type DrawnNode struct {
+	ID        string           `json:"id"`
+	Type      string           `json:"type"`
+	Effect    string           `json:"effectClass,omitempty"`
+	Join      string           `json:"join,omitempty"`
+	Writes    []string         `json:"writes,omitempty"`
+	Guardrail *GuardrailPolicy `json:"guardrailPolicy,omitempty"`
+}
+
+// A DrawnKey is a key of the state with its reducer.
+type DrawnKey struct {
+	Key     string `json:"key"`
+	Reducer string `json:"reducer"`
+}
+
+// A DrawnEdge is an edge of a [Drawing]. A branch is an edge to each of its
+// targets. The target of a discovery is where it goes on.
+type DrawnEdge struct {
+	ID          string                `json:"id"`
+	Source      string                `json:"source"`
+	Target      string                `json:"target"`
+	Type        string                `json:"type"`
+	Condition   *DrawnCondition       `json:"condition,omitempty"`
+	Query       string                `json:"discoveryQuery,omitempty"`
+	Kind        string                `json:"discoveryKind,omitempty"`
+	Fallback    string                `json:"discoveryFallback,omitempty"`
+	Personality *PersonalityCondition `json:"personalityCondition,omitempty"`
+	Guardrail   *GuardrailPolicy      `json:"guardrailPolicy,omitempty"`
+}
+
+// A DrawnCondition says that a function decides.
+type DrawnCondition struct {
+	Type string   `json:"type"`
+	To   []string `json:"to"`
+}
+
+// A PersonalityCondition is what a personality edge asks.
+type PersonalityCondition struct {
+	Trait     string  `json:"trait"`
+	Threshold float64 `json:"threshold"`
+	Above     string  `json:"above"`
+	Below     string  `json:"below"`
+}
+
+// A GuardrailPolicy names guardrails; the reaction is that of the first.
+type GuardrailPolicy struct {
+	Output      []string `json:"output"`
+	OnViolation string   `json:"onViolation"`
+	Reroute     string   `json:"rerouteTarget,omitempty"`
+}
+
+func policy(list []Guardrail) *GuardrailPolicy {
+	if len(list) == 0 {
+		return nil
+	}
+	p := &GuardrailPolicy{OnViolation: string(list[0].On), Reroute: list[0].Reroute}
+	if p.OnViolation == "" {
+		p.OnViolation = string(Block)
+	}
+	for _, g := range list {
+		p.Output = append(p.Output, g.Name)
+	}
+	return p
+}
+
+// Draw gives the graph as data.
+func (g *Graph) Draw() Drawing {
+	g.fix()
+	d := Drawing{Name: g.name, MaxSteps: g.opt.MaxSteps, Nodes: []DrawnNode{}, Edges: []DrawnEdge{}, Calls: g.WorstCalls()}
+	for _, n := range g.nodes[1:] {
+		if n.edge != nil {
+			continue
+		}
+		v := &visit{g: g, n: n}
+		d.Nodes = append(d.Nodes, DrawnNode{n.id, v.Kind(), string(v.Effect()), string(n.opt.Join), n.opt.Writes, policy(n.opt.Guardrails)})
+	}
+	for _, e := range g.edges {
+		d.Edges = append(d.Edges, e.draw()...)
+	}
+	for k, r := range g.opt.State {
+		d.State = append(d.State, DrawnKey{k, r.Name})
+	}
+	slices.SortFunc(d.State, func(a, b DrawnKey) int { return strings.Compare(a.Key, b.Key) })
+	return d
+}
+
+func (e *edge) draw() []DrawnEdge {
+	one := DrawnEdge{ID: e.id, Source: e.source, Type: e.kind, Guardrail: policy(e.guards)}
+	if len(e.to) > 0 {
+		one.Target = e.to[0]
+	}
+	switch e.kind {
+	case TypeDiscovery:
+		one.Query, one.Kind, one.Fallback = e.discovery.Query, string(e.discovery.Kind), e.discovery.Fallback
+		if one.Kind == "" {
+			one.Kind = string(AnyKind)
+		}
+	case TypePersonality:
+		p := e.personality
+		one.Personality = &PersonalityCondition{p.Trait, p.Threshold, p.Above, p.Below}
+	case TypeConditional:
+		var list []DrawnEdge
+		for i, t := range e.to {
+			b := one
+			b.Target, b.Condition = t, &DrawnCondition{"function", e.to}
+			if len(e.to) > 1 {
+				b.ID = fmt.Sprintf("%s.%d", e.id, i+1)
+			}
+			list = append(list, b)
+		}
+		return list
+	}
+	return []DrawnEdge{one}
+}
+
+// JSON prints the drawing.
+func (g *Graph) JSON() ([]byte, error) { return json.MarshalIndent(g.Draw(), "", "  ") }
+
+// arrow is an edge in a picture.
+type arrow struct {
+	from, to, words string
+	dashed          bool
+}
+
+func (g *Graph) arrows() (list []arrow) {
+	for _, e := range g.edges {
+		guards := ""
+		for _, gr := range e.guards {
+			guards += " ⛨ " + gr.Name
+		}
+		switch e.kind {
+		case TypePersonality:
+			p := e.personality
+			list = append(list, arrow{e.source, p.Above, fmt.Sprintf("%s ≥ %v%s", p.Trait, p.Threshold, guards), true},
+				arrow{e.source, p.Below, fmt.Sprintf("%s < %v%s", p.Trait, p.Threshold, guards), true})
+		case TypeDiscovery:
+			list = append(list, arrow{e.source, e.discovery.Then, fmt.Sprintf("find: %s%s", e.discovery.Query, guards), true})
+			if e.discovery.Fallback != "" {
+				list = append(list, arrow{e.source, e.discovery.Fallback, "nothing found", true})
+			}
+		default:
+			for _, t := range e.to {
+				list = append(list, arrow{e.source, t, strings.TrimSpace(guards), e.kind != TypeStatic})
+			}
+		}
+		list = append(list, rerouted(e.source, e.guards)...)
+	}
+	for _, n := range g.nodes {
+		list = append(list, rerouted(n.id, n.opt.Guardrails)...)
+	}
+	return list
+}
+
+func rerouted(from string, guards []Guardrail) (list []arrow) {
+	for _, gr := range guards {
+		if gr.On == Reroute {
+			list = append(list, arrow{from, gr.Reroute, "if " + gr.Name + " says no", true})
+		}
+	}
+	return list
+}
+
+func (g *Graph) pictured() (names []string, kinds map[string]string) {
+	kinds = map[string]string{Start: "", End: ""}
+	names = []string{Start}
+	for _, n := range g.nodes[1:] {
+		if n.edge == nil {
+			names = append(names, n.id)
+			kinds[n.id] = (&visit{g: g, n: n}).Kind()
+		}
+	}
+	return append(names, End), kinds
+}
+
+// Mermaid draws the graph as a Mermaid flow chart.
+func (g *Graph) Mermaid() string {
+	g.fix()
+	names, kinds := g.pictured()
+	quote := strings.NewReplacer(`"`, "#quot;", "\n", " ", "<", "#lt;", ">", "#gt;")
+	id := map[string]string{}
+	var b strings.Builder
+	b.WriteString("flowchart TD\n")
+	for i, n := range names {
+		id[n] = fmt.Sprintf("n%d", i)
+		if kinds[n] == "" {
+			fmt.Fprintf(&b, "  n%d([%s])\n", i, n)
+		} else {
+			fmt.Fprintf(&b, "  n%d[\"%s<br/>%s\"]\n", i, quote.Replace(n), kinds[n])
+		}
+	}
+	for _, a := range g.arrows() {
+		if id[a.from] == "" || id[a.to] == "" {
+			continue // the check says so
+		}
+		line := "-->"
+		if a.dashed {
+			line = "-.->"
+		}
+		if a.words != "" {
+			line += "|\"" + quote.Replace(a.words) + "\"|"
+		}
+		fmt.Fprintf(&b, "  %s %s %s\n", id[a.from], line, id[a.to])
+	}
+	return b.String()
+}
+
+// Dot draws the graph for Graphviz.
+func (g *Graph) Dot() string {
+	g.fix()
+	names, kinds := g.pictured()
+	var b strings.Builder
+	b.WriteString("digraph graph_ {\n  node [shape=box, fontname=\"sans-serif\"];\n")
+	for _, n := range names {
+		if kinds[n] == "" {
+			fmt.Fprintf(&b, "  %q [shape=oval];\n", n)
+		} else {
+			fmt.Fprintf(&b, "  %q [label=%q];\n", n, n+"\n"+kinds[n])
+		}
+	}
+	for _, a := range g.arrows() {
+		style := ""
+		if a.dashed {
+			style = ", style=dashed"
+		}
+		fmt.Fprintf(&b, "  %q -> %q [label=%q%s];\n", a.from, a.to, a.words, style)
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// WorstCalls gives how often a run asks models at most: by the ways that a
+// branch can take, where there is no cycle, and else by the number of steps.
+// Revisions by guardrails count, and so do retries; -1 is no bound. It knows
+// of the calls that nodes declare.
+func (g *Graph) WorstCalls() int {
+	g.fix()
+	cost, most := make([]int, len(g.nodes)), 0
+	cyclic, some := false, false
+	for i, n := range g.nodes {
+		cost[i] = n.calls()
+		most = max(most, cost[i])
+		some = some || cost[i] > 0
+		cyclic = cyclic || g.reach[i].has(i)
+	}
+	switch {
+	case !some:
+		return 0
+	case cyclic && g.opt.MaxSteps < 0:
+		return -1
+	case cyclic:
+		return most * g.opt.MaxSteps
+	}
+	total := 0
+	for i, times := range g.visits() {
+		total += times * cost[i]
+	}
+	if g.opt.MaxSteps > 0 {
+		total = min(total, most*g.opt.MaxSteps)
+	}
+	return total
+}
+
+// calls gives how often one visit asks models at most.
+func (n *node) calls() int {
+	calls := n.opt.Calls
+	if c, ok := n.agent.(interface{ ModelCalls() int }); ok && calls == 0 {
+		calls = c.ModelCalls()
+	}
+	if r := n.opt.Retry; r != nil {
+		tries := r.MaxAttempts
+		if tries <= 0 {
+			tries = 3
+		}
+		calls *= tries
+	}
+	revises := func(gr Guardrail) bool { return gr.On == Revise }
+	if slices.ContainsFunc(n.opt.Guardrails, revises) || slices.ContainsFunc(n.out, func(e *edge) bool { return slices.ContainsFunc(e.guards, revises) }) {
+		calls *= 1 + maxRevisions
+	}
+	return calls
+}
+
+// ModelCalls is [Graph.WorstCalls], for a graph that has this one as a node.
+func (g *Graph) ModelCalls() int { return max(g.WorstCalls(), 0) }
+
+// visits gives how often each node of a graph without cycles runs at most.
+func (g *Graph) visits() []int {
+	times := make([]int, len(g.nodes))
+	next := g.successors()
+	indeg := make([]int, len(next))
+	for _, list := range next {
+		for _, to := range list {
+			indeg[to]++
+		}
+	}
+	var queue []int
+	for i := range g.nodes {
+		if indeg[i] == 0 {
+			queue = append(queue, i)
+		}
+	}
+	times[0] = 1
+	const enough = 1 << 20
+	for ; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if at == len(g.nodes) {
+			continue
+		}
+		if g.nodes[at].opt.Join == All {
+			times[at] = min(times[at], 1)
+		}
+		for _, to := range next[at] {
+			if to < len(times) {
+				times[to] = min(times[to]+times[at], enough)
+			}
+			if indeg[to]--; indeg[to] == 0 {
+				queue = append(queue, to)
+			}
+		}
+	}
+	return times
+}

@@ -1,0 +1,206 @@
+package graph_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"edged/agent"
+	"edged/workflow"
+	"edged/workflow/graph"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// diary notes which nodes ran, in which order, with what they were given.
+type diary struct {
+	mu   sync.Mutex // guards list
+	list []string
+}
+
+func (d *diary) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.list = append(d.list, fmt.Sprintf(format, args...))
+}
+
+func (d *diary) String() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Join(d.list, ", ")
+}
+
+// sorted is for branches that run side by side.
+func (d *diary) sorted() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Join(slices.Sorted(slices.Values(d.list)), ", ")
+}
+
+func textOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.ReplaceAll(string(b), `"`, "'")
+}
+
+// says is an agent that notes its input and answers with its name.
+func (d *diary) says(name string) agent.Agent { return d.gives(name, nil) }
+
+func (d *diary) gives(name string, out any) agent.Agent {
+	return agent.Func(name, func(ctx context.Context, t agent.Task) (agent.Result, error) {
+		d.note("%s(%s)", name, t.Text())
+		if out == nil {
+			return agent.Result{Reply: name}, ctx.Err()
+		}
+		return agent.Result{Output: out}, ctx.Err()
+	})
+}
+
+func (d *diary) fails(name string, err error) agent.Agent {
+	return agent.Func(name, func(ctx context.Context, t agent.Task) (agent.Result, error) {
+		d.note("%s(%s)", name, t.Text())
+		return agent.Result{}, err
+	})
+}
+
+func check(t *testing.T, got any, want string) {
+	t.Helper()
+	if s := fmt.Sprint(got); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
+
+func outcomeOf(r agent.Result) string {
+	if r.OK() {
+		return "done " + r.Reply
+	}
+	return string(r.Status) + " " + r.Reason
+}
+
+// ranIn lists the nodes whose outcomes are in a result.
+func ranIn(r agent.Result) string {
+	var list []string
+	for _, c := range r.Children {
+		s := c.By
+		if !c.OK() {
+			s += " " + string(c.Status)
+		}
+		list = append(list, s)
+	}
+	return strings.Join(list, ", ")
+}
+
+func run(t *testing.T, g *graph.Graph, input any) agent.Result {
+	t.Helper()
+	r, err := agent.Run(t.Context(), g, agent.Task{Input: input})
+	if r.OK() != (err == nil) {
+		t.Errorf("status %s with error %v", r.Status, err)
+	}
+	return r
+}
+
+// line makes a graph of nodes one after the other.
+func line(g *graph.Graph, ids ...string) *graph.Graph {
+	from := graph.Start
+	for _, id := range ids {
+		g.Edge(from, id)
+		from = id
+	}
+	g.Edge(from, graph.End)
+	return g
+}
+
+func node(g *graph.Graph, agents ...agent.Agent) {
+	for _, a := range agents {
+		g.Node(a.Name(), a, graph.NodeOptions{})
+	}
+}
+
+func to(name string) func(context.Context, graph.State) (string, error) {
+	return func(context.Context, graph.State) (string, error) { return name, nil }
+}
+
+// disk is a store that can die: before its n-th write or right after it.
+type disk struct {
+	mu    sync.Mutex // guards the rest
+	recs  map[string][]byte
+	n     int
+	die   int // at which write; 0 is never
+	after bool
+	dead  bool
+	stop  func()
+}
+
+var errDead = errors.New("power cut")
+
+func newDisk() *disk { return &disk{recs: map[string][]byte{}} }
+
+func (d *disk) write(change func()) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead {
+		return errDead
+	}
+	d.n++
+	if d.n == d.die {
+		d.dead = true
+		if d.after {
+			change()
+		}
+		d.stop()
+		return errDead
+	}
+	change()
+	return nil
+}
+
+func (d *disk) Put(_ context.Context, name string, v []byte, sync bool) error {
+	return d.write(func() { d.recs[name] = slices.Clone(v) })
+}
+
+func (d *disk) Delete(_ context.Context, name string) error {
+	return d.write(func() { delete(d.recs, name) })
+}
+
+func (d *disk) Get(name string) ([]byte, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, ok := d.recs[name]
+	return v, ok
+}
+
+func (d *disk) All() iter.Seq2[string, []byte] {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	recs := maps.Clone(d.recs)
+	return func(yield func(string, []byte) bool) {
+		for _, k := range slices.Sorted(maps.Keys(recs)) {
+			if !yield(k, recs[k]) {
+				return
+			}
+		}
+	}
+}
+
+// reboot gives the disk as the next process finds it.
+func (d *disk) reboot() *disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &disk{recs: maps.Clone(d.recs)}
+}
+
+func on(ctx context.Context, d *disk) (context.Context, *workflow.Runs) {
+	runs := workflow.NewRuns(d, workflow.RunsOptions{})
+	return workflow.WithRuntime(ctx, workflow.Runtime{Runs: runs}), runs
+}

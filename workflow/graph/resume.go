@@ -1,0 +1,81 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"edged/agent"
+	"edged/workflow"
+)
+
+// patchName is what a fork's change of the state is stored as.
+const patchName = "patch"
+
+// Resume goes on with a run that was interrupted, that was stopped or that
+// waits. answer is for the oldest question that it waits with; "" is none.
+func (g *Graph) Resume(ctx context.Context, runs *workflow.Runs, id, answer string) (agent.Result, error) {
+	if answer != "" {
+		if err := Answer(ctx, runs, id, "", answer); err != nil {
+			return agent.Result{RunID: id}, err
+		}
+	}
+	return runs.Resume(ctx, id, g)
+}
+
+// Answer stores the answer to the question at a step of a run; an empty path is
+// the oldest one. It must be one of the question's options.
+func Answer(ctx context.Context, runs *workflow.Runs, id, path, answer string) error {
+	open, err := runs.Questions(id)
+	if err != nil {
+		return err
+	}
+	for _, q := range open {
+		if path != "" && q.Path != path {
+			continue
+		}
+		var about asked
+		text, err := json.Marshal(q.About)
+		if err == nil {
+			err = json.Unmarshal(text, &about)
+		}
+		if err != nil {
+			return fmt.Errorf("graph: question %s of run %s: %w", q.Path, id, err)
+		}
+		said, ok := pick(answer, about.Options)
+		if !ok {
+			return fmt.Errorf("graph: answer %q to %q is none of %q", answer, about.Prompt, about.Options)
+		}
+		return runs.Answer(ctx, id, q.Path, said)
+	}
+	return fmt.Errorf("graph: run %s has no open question %s", id, path)
+}
+
+// Fork makes a new run of an old one, with the outcomes that it had before a
+// step; the old one stays as it is. at is the path of the step, the number it
+// has in the run (from 1), or the name of a node, whose first run is meant.
+// patch is put into the state that this step begins with. The new run is then
+// resumed.
+func (g *Graph) Fork(ctx context.Context, runs *workflow.Runs, id, at string, patch map[string]any) (string, error) {
+	info, err := runs.Get(id)
+	if err != nil {
+		return "", err
+	}
+	n := 0
+	for _, s := range info.Steps {
+		if strings.ContainsAny(s.Path, "./") {
+			continue // of a workflow in a node
+		}
+		n++
+		if s.Path != at && s.Name != at && strconv.Itoa(n) != at {
+			continue
+		}
+		if len(patch) == 0 {
+			return runs.Fork(ctx, id, s.Path)
+		}
+		return runs.ForkWith(ctx, id, s.Path, patchName, patch)
+	}
+	return "", fmt.Errorf("graph: fork %s: there is no step %q", id, at)
+}

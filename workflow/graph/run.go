@@ -1,0 +1,481 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"edged/agent"
+	"edged/workflow"
+)
+
+// The law of this file: one goroutine owns a run. Nodes run on others and hand
+// back what came of them; a token is never in two places.
+
+const (
+	stopGrace = 40 * time.Millisecond // of the 50 ms that a stop may take
+	maxLeft   = 8                     // nodes left behind that still run
+)
+
+// token is a branch of a run on its way: where it goes next and what it knows.
+type token struct {
+	at      int // index of a node
+	edge    int // by which it came; -1: none
+	rank    []int32
+	depth   int32
+	state   State
+	past    *past
+	input   any
+	from    string // the node before
+	by      string // the agent before, if its words are foreign
+	tainted bool
+	found   string // the capability that is to run
+}
+
+// key names a visit: the same whenever a run is resumed. Depth counts the steps
+// of the branch, rank says where branches parted.
+func (t *token) key() string {
+	b := strconv.AppendInt(nil, int64(t.depth), 10)
+	for i, r := range t.rank {
+		b = append(b, "@-"[min(i, 1)])
+		b = strconv.AppendInt(b, int64(r), 10)
+	}
+	return string(b)
+}
+
+func byRank(a, b *token) int {
+	return cmp.Or(slices.Compare(a.rank, b.rank), cmp.Compare(a.depth, b.depth))
+}
+
+// ended is a visit that is over.
+type ended struct {
+	t   *token
+	v   *visit
+	r   agent.Result
+	err error
+}
+
+// run is one run of a graph.
+type run struct {
+	g    *Graph
+	p    *workflow.Place
+	ctx  context.Context
+	work context.Context // of the nodes
+	stop context.CancelFunc
+	task agent.Task
+
+	ready   []*token
+	waiting []*token // at joins
+	held    []*token // for a person
+	busy    map[int]*token
+	over    []*token // at the end
+	done    chan ended
+	gone    chan struct{} // closed when nobody takes from done any more
+	steps   int
+	results []ended
+	fail    *ended // the first that is not done
+	wait    *ended // the first that can't go on now
+}
+
+func newRun(ctx context.Context, g *Graph, p *workflow.Place, t agent.Task) *run {
+	x := &run{g: g, p: p, ctx: ctx, task: t, busy: map[int]*token{}, done: make(chan ended), gone: make(chan struct{})}
+	x.work, x.stop = context.WithCancel(agent.WithSay(ctx, nil))
+	s := State{}
+	if m, ok := t.Input.(map[string]any); ok {
+		maps.Copy(s, m)
+	}
+	s["input"] = t.Input
+	x.ready = []*token{{edge: -1, state: s, past: &past{}, input: t.Input}}
+	return x
+}
+
+// all runs until no branch is left.
+func (x *run) all() (agent.Result, error) {
+	defer x.stop()
+	for {
+		if x.fail == nil && x.ctx.Err() == nil {
+			x.launch()
+		}
+		if len(x.busy) == 0 {
+			break
+		}
+		var e ended
+		if x.fail == nil {
+			select {
+			case e = <-x.done:
+			case <-x.ctx.Done():
+			}
+		}
+		if e.t == nil {
+			x.stop()
+			var ok bool
+			if e, ok = x.await(); !ok {
+				x.leave()
+				break
+			}
+		}
+		x.finish(e)
+	}
+	return x.outcome()
+}
+
+// launch starts what can run. A node never runs beside itself.
+func (x *run) launch() {
+	for {
+		var rest []*token
+		list := x.ready
+		x.ready = nil // what starts may add to it
+		for _, t := range list {
+			switch {
+			case x.fail != nil:
+			case x.g.nodes[t.at].opt.Join == All:
+				x.waiting = append(x.waiting, t)
+			case x.busy[t.at] != nil:
+				rest = append(rest, t)
+			default:
+				x.start(t)
+			}
+		}
+		more := len(x.ready) > 0
+		x.ready = append(rest, x.ready...)
+		if x.fail != nil || !more && !x.join() {
+			return
+		}
+	}
+}
+
+// start runs a node.
+func (x *run) start(t *token) {
+	n := x.g.nodes[t.at]
+	v := &visit{g: x.g, n: n, state: t.state, durable: x.p.Durable()}
+	if n.at == 0 && !n.asked() { // nothing to run, nothing to record
+		x.busy[t.at] = t
+		s := &step{output: t.input}
+		for _, e := range n.out {
+			s.cross = append(s.cross, crossing{edge: e.index, to: e.to[0], payload: t.input})
+		}
+		v.step = s
+		x.finish(ended{t: t, v: v, r: agent.Result{Status: agent.Done}})
+		return
+	}
+	if n.at != 0 {
+		if x.steps++; x.g.opt.MaxSteps > 0 && x.steps > x.g.opt.MaxSteps {
+			err := fmt.Errorf("%w: max_steps: %s ran %d nodes%s", agent.ErrFailed, x.g.name, x.g.opt.MaxSteps, t.cycle(n.id))
+			x.fail = &ended{t: t, v: v, err: err}
+			x.stop()
+			return
+		}
+	}
+	x.busy[t.at] = t
+	err := x.patch(t, v)
+	var task agent.Task
+	if err == nil {
+		task, err = x.input(t, n)
+	}
+	if err == nil && t.found != "" {
+		if v.found, err = x.g.lookup(t.found, n.edge); err != nil {
+			err = fmt.Errorf("%w: unresolved: %w", agent.ErrFailed, err)
+		}
+	}
+	if err != nil {
+		x.finish(ended{t: t, v: v, r: agent.Result{Status: agent.Failed, Reason: err.Error()}, err: err})
+		return
+	}
+	go x.visit(t, v, task)
+}
+
+// patch changes the state as whoever forked the run said.
+func (x *run) patch(t *token, v *visit) error {
+	if !v.durable {
+		return nil
+	}
+	p, ok, err := x.p.Recall(t.at, t.key(), patchName)
+	if !ok || err != nil {
+		return err
+	}
+	m, _ := p.(map[string]any)
+	t.state = maps.Clone(t.state)
+	maps.Copy(t.state, m)
+	v.state = t.state
+	return nil
+}
+
+func (x *run) visit(t *token, v *visit, task agent.Task) {
+	e := ended{t: t, v: v, err: errors.New("the goroutine was ended")}
+	defer func() { // also when runtime.Goexit ends it
+		select {
+		case x.done <- e:
+		case <-x.gone:
+			x.g.left.Add(-1)
+		}
+	}()
+	ctx := withState(x.work, t.state)
+	e.r, e.err = x.p.Step(ctx, t.at, t.key(), v, task)
+	if e.err != nil || v.step != nil {
+		return
+	}
+	if s, ok := stepOf(e.r.Output); ok {
+		v.step = s
+		return
+	}
+	v.step, e.err = x.decided(ctx, t, v, e.r)
+}
+
+// decided is of a step that a person took as done: where it leads is chosen
+// once, and written down.
+func (x *run) decided(ctx context.Context, t *token, v *visit, r agent.Result) (*step, error) {
+	var fresh *step
+	tree, err := workflow.Remember(ctx, "step "+x.p.Path(t.at, t.key()), func() (any, error) {
+		s, err := v.settle(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		fresh = s
+		return s.tree(), nil
+	})
+	if err != nil || fresh != nil {
+		return fresh, err
+	}
+	s, ok := stepOf(tree)
+	if !ok {
+		return nil, fmt.Errorf("%w: the record of %s can't be read", agent.ErrFailed, v.n.id)
+	}
+	return s, nil
+}
+
+// input makes the task of a node.
+func (x *run) input(t *token, n *node) (agent.Task, error) {
+	task := x.task
+	task.Input = t.input
+	if t.tainted {
+		task.Origin = "agent:" + t.by
+	}
+	if task.Conversation != "" && len(t.rank) > 0 {
+		_, rank, _ := strings.Cut(t.key(), "@")
+		task.Conversation += "/" + x.g.name + "/" + rank
+	}
+	if n.opt.Input == nil {
+		return task, nil
+	}
+	err := safely(func() (err error) {
+		task.Input, err = n.opt.Input(withState(x.work, t.state), t.state)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("%w: input of %s: %w", agent.ErrFailed, n.id, err)
+	}
+	return task, err
+}
+
+// finish takes what came of a visit: the branch goes on, parts or ends.
+func (x *run) finish(e ended) {
+	delete(x.busy, e.t.at)
+	if e.v.n.at != 0 || e.err != nil {
+		if e.v.step != nil {
+			e.r.Output = e.v.step.output
+		}
+		x.results = append(x.results, e)
+	}
+	switch {
+	case e.err == nil:
+	case waits(e.err):
+		if x.wait == nil || byRank(e.t, x.wait.t) < 0 {
+			x.wait = &e
+		}
+		x.held = append(x.held, e.t)
+		return
+	default:
+		x.lost(e)
+		return
+	}
+	next, err := x.next(e)
+	if err != nil {
+		e.err, e.r.Status = err, agent.StatusOf(err)
+		x.lost(e)
+		return
+	}
+	for _, t := range next {
+		if t.at < 0 {
+			x.over = append(x.over, t)
+		} else {
+			x.ready = append(x.ready, t)
+		}
+	}
+}
+
+// waits reports whether a branch waits for a person: the others go on.
+func waits(err error) bool {
+	var d *workflow.InDoubtError
+	var w *workflow.WaitError
+	return errors.As(err, &d) || errors.As(err, &w)
+}
+
+// lost ends the run. What was cancelled because of another one is no reason.
+func (x *run) lost(e ended) {
+	if x.fail == nil || agent.StatusOf(x.fail.err) == agent.Cancelled && agent.StatusOf(e.err) != agent.Cancelled {
+		x.fail = &e
+	}
+	x.stop()
+}
+
+// next gives the tokens that leave a node.
+func (x *run) next(e ended) ([]*token, error) {
+	t, s := e.t, e.v.step
+	sets := writes(s.sets)
+	state, err := x.g.apply(t.state, sets)
+	if err != nil {
+		return nil, err
+	}
+	then := &past{prev: t.past, node: e.v.n.id, sets: sets}
+	var out []*token
+	for i, c := range s.cross {
+		n := &token{edge: c.edge, rank: t.rank, depth: t.depth + 1, state: state, past: then, input: c.payload, from: e.v.n.id,
+			tainted: t.tainted || e.r.Tainted, by: cmp.Or(e.r.By, t.by)}
+		if len(s.cross) > 1 {
+			n.rank = append(slices.Clip(t.rank), int32(i))
+		}
+		if c.payload == nil && !c.replaced {
+			n.input = t.input
+		}
+		if c.replaced {
+			if n.state, n.past, err = x.replace(e, c); err != nil {
+				return nil, err
+			}
+		}
+		if found, ok := strings.CutPrefix(c.to, foundPrefix); ok && c.edge >= 0 && x.g.edges[c.edge].kind == TypeDiscovery {
+			n.at, n.found = x.g.edges[c.edge].slot, found
+		} else if c.to == End {
+			n.at = -1
+		} else if at, ok := x.g.index[c.to]; ok {
+			n.at = at
+		} else {
+			return nil, fmt.Errorf("%w: %s leads to %q, which is no node", agent.ErrFailed, e.v.n.id, c.to)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// replace is the state of a branch where a guardrail put something in place of
+// what the node had put out.
+func (x *run) replace(e ended, c crossing) (State, *past, error) {
+	_, updates := c.payload.(map[string]any)
+	sets, err := e.v.lands(c.payload, updates && e.v.n.function)
+	if e.v.n.at == 0 {
+		sets = map[string]any{"input": c.payload}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	list := writes(sets)
+	s, err := x.g.apply(e.t.state, list)
+	return s, &past{prev: e.t.past, node: e.v.n.id, sets: list}, err
+}
+
+// await waits for one of the nodes that were cancelled.
+func (x *run) await() (ended, bool) {
+	grace := x.g.opt.Grace
+	if x.ctx.Err() != nil {
+		grace = min(grace, stopGrace)
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	over := x.ctx.Done()
+	for {
+		select {
+		case e := <-x.done:
+			return e, true
+		case <-t.C:
+			return ended{}, false
+		case <-over:
+			over = nil
+			t.Reset(min(grace, stopGrace))
+		}
+	}
+}
+
+// leave gives up on the nodes that still run.
+func (x *run) leave() {
+	for _, t := range x.busy {
+		x.g.left.Add(1)
+		x.g.ever.Add(1)
+		n := x.g.nodes[t.at]
+		x.results = append(x.results, ended{t: t, v: &visit{g: x.g, n: n}, r: agent.Result{By: n.id, Status: agent.StatusOf(x.work.Err()), Reason: "left behind"}, err: x.work.Err()})
+	}
+	close(x.gone)
+}
+
+// outcome makes the result of a run.
+func (x *run) outcome() (agent.Result, error) {
+	var r agent.Result
+	slices.SortStableFunc(x.results, func(a, b ended) int {
+		return cmp.Or(cmp.Compare(a.t.depth, b.t.depth), slices.Compare(a.t.rank, b.t.rank))
+	})
+	for _, e := range x.results {
+		r.Usage.Calls += e.r.Usage.Calls
+		r.Usage.PromptTokens += e.r.Usage.PromptTokens
+		r.Usage.OutputTokens += e.r.Usage.OutputTokens
+		r.Tainted = r.Tainted || e.r.Tainted
+		r.Receipts = append(r.Receipts, e.r.Receipts...)
+		c := e.r
+		c.By = cmp.Or(e.v.n.id, c.By)
+		r.Children = append(r.Children, c)
+	}
+	switch err := x.ctx.Err(); {
+	case err != nil:
+		return r, err
+	case x.fail != nil:
+		r.By = x.fail.v.n.id
+		r.Output = map[string]any(x.fail.t.state)
+		return r, x.fail.err
+	case x.wait != nil:
+		r.By = x.wait.v.n.id
+		return r, x.wait.err
+	case len(x.over) == 0:
+		return r, fmt.Errorf("%w: no branch of %s has reached the end", agent.ErrFailed, x.g.name)
+	}
+	slices.SortFunc(x.over, byRank)
+	s, _, err := x.g.fold(x.over)
+	if err != nil {
+		return r, err
+	}
+	var said []string
+	for _, t := range x.over {
+		if i := x.result(t.from, t); i >= 0 && x.results[i].r.Reply != "" {
+			said = append(said, x.results[i].r.Reply)
+		}
+		r.By = t.from
+	}
+	r.Reply, r.Output = strings.Join(said, "\n"), map[string]any(s)
+	agent.Say(x.ctx, r.Reply)
+	return r, nil
+}
+
+// result finds the visit that a token comes from.
+func (x *run) result(node string, t *token) int {
+	return slices.IndexFunc(x.results, func(e ended) bool {
+		return e.v.n.id == node && e.t.depth == t.depth-1 && slices.Equal(e.t.rank, t.rank[:min(len(e.t.rank), len(t.rank))])
+	})
+}
+
+// cycle says in words where a branch went round.
+func (t *token) cycle(at string) string {
+	list := []string{at}
+	for p := t.past; p != nil; p = p.prev {
+		if p.node == "" {
+			continue
+		}
+		list = append(list, p.node)
+		if p.node == at {
+			slices.Reverse(list)
+			return "; the cycle " + strings.Join(list, " → ")
+		}
+	}
+	return ""
+}
