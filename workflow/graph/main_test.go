@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"edged/agent"
+	"edged/agent/llm/recall"
 	"edged/workflow"
 	"edged/workflow/graph"
 )
@@ -130,6 +131,8 @@ func node(g *graph.Graph, agents ...agent.Agent) {
 func to(name string) func(context.Context, graph.State) (string, error) {
 	return func(context.Context, graph.State) (string, error) { return name, nil }
 }
+
+func recallOptions() recall.Options { return recall.Options{} }
 
 // disk is a store that can die: before its n-th write or right after it.
 type disk struct {

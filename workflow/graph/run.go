@@ -294,6 +294,9 @@ func (x *run) finish(e ended) {
 		x.lost(e)
 		return
 	}
+	if e.v.durable && e.v.n.at != 0 && workflow.Telling(x.ctx) {
+		x.g.tell(x.ctx, "checkpoint", map[string]any{"node": e.v.n.id, "step": x.p.Path(e.t.at, e.t.key())})
+	}
 	next, err := x.next(e)
 	if err != nil {
 		e.err, e.r.Status = err, agent.StatusOf(err)
