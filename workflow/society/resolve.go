@@ -171,6 +171,7 @@ func (j JudgePicks) Resolve(ctx context.Context, subs []Submission) (Verdict, er
 
 func (j JudgePicks) picked(ctx context.Context, r *run, subs []Submission, label, because string) (Verdict, error) {
 	if label == "none" {
+		r.reasons = because // the judge's own words; why it gave no answer is not for those who compete
 		return j.neither(ctx, r, subs, because, CauseNoWinner)
 	}
 	return Verdict{Winner: named(subs, label), Reason: because}, nil
@@ -199,7 +200,7 @@ func (j JudgePicks) ask(ctx context.Context, r *run, key string, subs []Submissi
 func (j JudgePicks) neither(ctx context.Context, r *run, subs []Submission, because string, cause Cause) (Verdict, error) {
 	switch {
 	case j.OnNeither == RetryNeither && !r.retried:
-		r.retried, r.reasons = true, because
+		r.retried = true
 		return Verdict{again: true}, nil
 	case j.OnNeither == RetryNeither, j.OnNeither == BestEffort:
 		slices.SortFunc(subs, func(a, b Submission) int {
