@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -429,4 +429,24 @@ func TestChangedGraphsAreNotResumed(t *testing.T) {
 	}
 }
 
-var _ = slices.Sort[[]int]
+// A node is one record, written once; the run itself is two.
+func TestOneCommitPerNode(t *testing.T) {
+	d, st := &diary{}, newDisk()
+	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})
+	node(g, d.says("a"), d.says("b"), d.says("c"))
+	g.Edge(graph.Start, "a")
+	g.Branch("a", to("b"), []string{"b", "c"})
+	g.Edge("b", "c")
+	g.Edge("c", graph.End)
+	ctx, _ := on(t.Context(), st)
+	_, _ = agent.Run(ctx, g, agent.Task{Input: "x"})
+	check(t, st.n, "5")
+}
+
+// A goroutine that a node ends is a failure of the node.
+func TestGoexit(t *testing.T) {
+	d, g := &diary{}, graph.New("g", graph.Options{})
+	g.Func("a", func(context.Context, graph.State) (any, error) { runtime.Goexit(); return nil, nil }, graph.NodeOptions{})
+	node(g, d.says("b"))
+	check(t, outcomeOf(run(t, line(g, "b", "a"), "x")), "failed the goroutine was ended")
+}

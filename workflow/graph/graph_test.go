@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"edged/agent"
-	"edged/agent/llm"
 	"edged/agent/llm/recall"
 	"edged/workflow/graph"
 )
@@ -417,5 +416,3 @@ func TestTwoWritersNeedAReducer(t *testing.T) {
 	}
 	check(t, outcomeOf(run(t, g, "in")), "failed x and y run in parallel and both write k, which has no reducer")
 }
-
-var _ = llm.Write

@@ -41,7 +41,8 @@ type token struct {
 // key names a visit: the same whenever a run is resumed. Depth counts the steps
 // of the branch, rank says where branches parted.
 func (t *token) key() string {
-	b := strconv.AppendInt(nil, int64(t.depth), 10)
+	var buf [32]byte
+	b := strconv.AppendInt(buf[:0], int64(t.depth), 10)
 	for i, r := range t.rank {
 		b = append(b, "@-"[min(i, 1)])
 		b = strconv.AppendInt(b, int64(r), 10)
@@ -55,10 +56,18 @@ func byRank(a, b *token) int {
 
 // ended is a visit that is over.
 type ended struct {
-	t   *token
-	v   *visit
-	r   agent.Result
-	err error
+	t    *token
+	v    *visit
+	r    agent.Result
+	err  error
+	dead bool // and so is the goroutine that it ran on
+}
+
+// job is a visit to come.
+type job struct {
+	t    *token
+	v    *visit
+	task agent.Task
 }
 
 // run is one run of a graph.
@@ -77,6 +86,9 @@ type run struct {
 	over    []*token // at the end
 	done    chan ended
 	gone    chan struct{} // closed when nobody takes from done any more
+	jobs    chan job      // for goroutines that have nothing to do, of which there are idle
+	idle    int
+	bye     chan struct{} // they end
 	steps   int
 	results []ended
 	fail    *ended // the first that is not done
@@ -84,7 +96,8 @@ type run struct {
 }
 
 func newRun(ctx context.Context, g *Graph, p *workflow.Place, t agent.Task) *run {
-	x := &run{g: g, p: p, ctx: ctx, task: t, busy: map[int]*token{}, done: make(chan ended), gone: make(chan struct{})}
+	x := &run{g: g, p: p, ctx: ctx, task: t, busy: map[int]*token{}, done: make(chan ended), gone: make(chan struct{}),
+		jobs: make(chan job), bye: make(chan struct{})}
 	x.work, x.stop = context.WithCancel(agent.WithSay(ctx, nil))
 	s := State{}
 	if m, ok := t.Input.(map[string]any); ok {
@@ -97,6 +110,7 @@ func newRun(ctx context.Context, g *Graph, p *workflow.Place, t agent.Task) *run
 
 // all runs until no branch is left.
 func (x *run) all() (agent.Result, error) {
+	defer x.dismiss()
 	defer x.stop()
 	for {
 		if x.fail == nil && x.ctx.Err() == nil {
@@ -119,6 +133,9 @@ func (x *run) all() (agent.Result, error) {
 				x.leave()
 				break
 			}
+		}
+		if !e.dead {
+			x.idle++
 		}
 		x.finish(e)
 	}
@@ -187,7 +204,31 @@ func (x *run) start(t *token) {
 		x.finish(ended{t: t, v: v, r: agent.Result{Status: agent.Failed, Reason: err.Error()}, err: err})
 		return
 	}
-	go x.visit(t, v, task)
+	if x.idle > 0 {
+		x.idle--
+		x.jobs <- job{t, v, task}
+		return
+	}
+	go x.worker(job{t, v, task})
+}
+
+// worker runs one visit after the other: a goroutine's stack grows only once.
+func (x *run) worker(j job) {
+	for ok := true; ok; {
+		if !x.visit(j) {
+			return
+		}
+		j, ok = <-x.jobs
+	}
+	x.bye <- struct{}{}
+}
+
+// dismiss ends the goroutines that have nothing to do.
+func (x *run) dismiss() {
+	close(x.jobs)
+	for ; x.idle > 0; x.idle-- {
+		<-x.bye
+	}
 }
 
 // patch changes the state as whoever forked the run said.
@@ -206,25 +247,35 @@ func (x *run) patch(t *token, v *visit) error {
 	return nil
 }
 
-func (x *run) visit(t *token, v *visit, task agent.Task) {
-	e := ended{t: t, v: v, err: errors.New("the goroutine was ended")}
+// visit runs a node, and reports whether there is still anybody to work for.
+func (x *run) visit(j job) (more bool) {
+	e := ended{t: j.t, v: j.v, err: errors.New("the goroutine was ended"), dead: true}
 	defer func() { // also when runtime.Goexit ends it
 		select {
 		case x.done <- e:
+			more = true
 		case <-x.gone:
 			x.g.left.Add(-1)
 		}
 	}()
+	e.r, e.err = x.once(j)
+	e.dead = false
+	return false
+}
+
+func (x *run) once(j job) (agent.Result, error) {
+	t, v := j.t, j.v
 	ctx := withState(x.work, t.state)
-	e.r, e.err = x.p.Step(ctx, t.at, t.key(), v, task)
-	if e.err != nil || v.step != nil {
-		return
+	r, err := x.p.Step(ctx, t.at, t.key(), v, j.task)
+	if err != nil || v.step != nil {
+		return r, err
 	}
-	if s, ok := stepOf(e.r.Output); ok {
+	if s, ok := stepOf(r.Output); ok {
 		v.step = s
-		return
+		return r, nil
 	}
-	v.step, e.err = x.decided(ctx, t, v, e.r)
+	v.step, err = x.decided(ctx, t, v, r)
+	return r, err
 }
 
 // decided is of a step that a person took as done: where it leads is chosen
