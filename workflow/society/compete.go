@@ -30,6 +30,8 @@ type competition struct {
 	form    *Form
 	whole   bool // the form is the output, not its draft
 	negot   *Coopetition
+	inside  map[string]bool // members
+	decide  []string        // who is no member
 }
 
 func (d *Competition) bind(_ *Society, m []string) (inner, error) {
@@ -68,6 +70,10 @@ func boundForm(text []byte) (*Form, error) {
 
 // check looks at what both competitions need.
 func (e *competition) check() error {
+	e.inside, e.decide = map[string]bool{}, decidersOf(e.resolve)
+	for _, m := range e.members {
+		e.inside[m] = true
+	}
 	switch {
 	case e.resolve == nil:
 		return errors.New("it has no resolve: give it JudgePicks, MajorityVote, BestScore, Escalate or a function")
@@ -98,7 +104,7 @@ func (e *competition) Members() []string { return slices.Clone(e.members) }
 
 // Sees is the task and one's own; those who decide see all without names.
 func (e *competition) Sees(viewer, author, topic string) View {
-	member := slices.Contains(e.members, viewer)
+	member := e.inside[viewer]
 	switch {
 	case viewer == author && member:
 		return Full
@@ -108,7 +114,7 @@ func (e *competition) Sees(viewer, author, topic string) View {
 		return Full
 	case member:
 		return Nothing
-	case !slices.Contains(decidersOf(e.resolve), viewer):
+	case !slices.Contains(e.decide, viewer):
 		return Nothing
 	case topic == TopicTask, topic == TopicCriteria:
 		return Full
@@ -194,7 +200,7 @@ func number(v any, field string) (float64, bool) {
 // standing is what a market tells its bidders: how the last one went, and what
 // they have.
 func (e *competition) standing(who string) (list []Section) {
-	if !slices.Contains(e.members, who) {
+	if !e.inside[who] {
 		return nil
 	}
 	if all := e.market.Outcomes(); len(all) > 0 {
@@ -375,7 +381,10 @@ func (e *coopetition) Sees(viewer, author, topic string) View {
 func (e *coopetition) both(ctx context.Context, r *run) (Verdict, error) {
 	if e.coop != nil {
 		v, err := r.loop(ctx, e.coop)
-		if err != nil || v.Cause != "" || v.Status != "" {
+		if err == nil && v.Cause != "" {
+			v, err = r.escalate(ctx, v)
+		}
+		if err != nil || v.Status != "" && v.Status != agent.Done {
 			return v, err
 		}
 		r.coop = v

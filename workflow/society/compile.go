@@ -109,7 +109,8 @@ func (r *run) said(who string) (list []Section) {
 	if own != nil {
 		list = append(list, Section{"Your last draft", own.text})
 	}
-	for _, name := range r.edge.Members() {
+	spoken := r.spoken()
+	for _, name := range spoken {
 		if it := others[name]; it != nil {
 			list = append(list, Section{"Draft of " + name, it.text})
 		}
@@ -117,7 +118,7 @@ func (r *run) said(who string) (list []Section) {
 	for _, it := range comments {
 		list = append(list, Section{"Comments", render(it.text)})
 	}
-	for _, name := range r.edge.Members() {
+	for _, name := range spoken {
 		if name == who {
 			continue
 		}
@@ -133,6 +134,25 @@ func (r *run) said(who string) (list []Section) {
 	}
 	if c, ok := r.edge.(*competition); ok && c.market != nil {
 		list = append(list, c.standing(who)...)
+	}
+	return list
+}
+
+// spoken names the members that have had a turn, in their order.
+func (r *run) spoken() (list []string) {
+	r.mu.Lock()
+	had := map[string]bool{}
+	for i := range r.turns {
+		had[r.turns[i].Speaker] = true
+	}
+	r.mu.Unlock()
+	if len(had) == 0 {
+		return nil
+	}
+	for _, name := range r.edge.Members() {
+		if had[name] {
+			list = append(list, name)
+		}
 	}
 	return list
 }

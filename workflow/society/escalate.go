@@ -52,9 +52,10 @@ func (r *run) escalate(ctx context.Context, why Verdict) (Verdict, error) {
 		reason += ": " + strings.TrimPrefix(reasonOf(errors.New(why.Reason)), reason+": ")
 	}
 	name, raw := r.target()
-	if name == "" {
+	if name == "" || r.escalated { // it is done once in an interaction
 		return Verdict{Settled: true, Status: why.Cause.status(), Reason: reason, Output: r.newest(), Ranking: why.Ranking}, nil
 	}
+	r.escalated = true
 	q, subs, err := r.terminal()
 	if err != nil {
 		return Verdict{}, err
@@ -180,7 +181,7 @@ func (r *run) decidedBy(name, reason string, v map[string]any, subs []Submission
 	switch d, _ := v["verdict"].(string); d {
 	case "approve", "accept":
 		out.Output = r.newest()
-		return r.goOn(out)
+		return out
 	case "reject":
 		out.Status, out.Output = agent.Rejected, r.newest()
 		return out
@@ -190,15 +191,6 @@ func (r *run) decidedBy(name, reason string, v map[string]any, subs []Submission
 		out.Output = any(v)
 	}
 	return out
-}
-
-// goOn takes an approved shared half of a coopetition for what it is: the half
-// that is competed on was not settled.
-func (r *run) goOn(v Verdict) Verdict {
-	if c, ok := r.i.e.(*coopetition); ok && r.edge == inner(c.coop) {
-		v.Status, v.Reason = agent.Deadlock, v.Reason+"; what they compete on was not settled"
-	}
-	return v
 }
 
 // watching is what watchers remember of the round before.

@@ -66,27 +66,27 @@ type run struct {
 	shelf   map[string]any
 	state   map[string]any
 
-	floor   *protocol.Floor
-	round   int
-	extra   int // rounds on top of the limit
-	work    []Work
-	fresh   []Turn   // of the batch under way
-	pending []string // who has not had a turn yet
-	last    map[string]Work
-	items   []item
-	memo    map[string]decided
-	latest  any                 // draft
-	version int                 // of what is made together
-	agreed  map[string]int      // with which version
-	clash   map[string][]string // who filled in which keys differently from others
-	reasons string
-	retried bool // submissions
-	gone    bool // somebody who was left behind is still at it
-	escal   bool
-	watch   watching
-	coop    Verdict // of the first half of a coopetition
+	floor     *protocol.Floor
+	round     int
+	extra     int // rounds on top of the limit
+	work      []Work
+	fresh     []Turn   // of the batch under way
+	pending   []string // who has not had a turn yet
+	last      map[string]Work
+	items     []item
+	memo      map[string]decided
+	latest    any                 // draft
+	version   int                 // of what is made together
+	agreed    map[string]int      // with which version
+	clash     map[string][]string // who filled in which keys differently from others
+	reasons   string
+	retried   bool // submissions
+	escalated bool
+	watch     watching
+	coop      Verdict // of the first half of a coopetition
 
 	mu      sync.Mutex // guards the rest
+	gone    bool       // somebody who was left behind is still at it
 	n       int
 	turns   []Turn
 	usage   agent.Usage

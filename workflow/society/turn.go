@@ -236,7 +236,11 @@ func revokedOr(ctx context.Context, err error) error {
 
 // mishap gives the error of a turn that ends the whole interaction.
 func (r *run) mishap(t Turn) error {
-	r.gone = r.gone || t.Left
+	if t.Left {
+		r.mu.Lock()
+		r.gone = true
+		r.mu.Unlock()
+	}
 	switch t.State {
 	case asked:
 		return &InDoubtError{Turn: t}
@@ -252,7 +256,7 @@ type decided struct {
 	v    map[string]any
 }
 
-// question asks an agent that is no member of the round: a judge, a voter. What
+// decide asks an agent that is no member of the round: a judge, a voter. What
 // it said once in a round it is not asked again when the round is tried again.
 func (r *run) decide(ctx context.Context, key string, n int, who string, p Prompt) (decided, error) {
 	if d, ok := r.remember(key); ok {
