@@ -110,6 +110,12 @@ func Recall[T any](ctx context.Context, what string) (v T, ok bool, err error) {
 	return v, true, decodeInto(r.Value, &v)
 }
 
+// Durable reports whether the run that a context belongs to is recorded.
+func Durable(ctx context.Context) bool {
+	f := frameOf(ctx)
+	return f != nil && f.run.journal != nil
+}
+
 // Unsettled reports whether an error is of a durable run that can't go on now:
 // nothing else is tried, and what gave it has no outcome yet.
 func Unsettled(err error) bool { return unsettled(err) }

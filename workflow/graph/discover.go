@@ -143,7 +143,7 @@ func (d *discoveryRoute) To(ctx context.Context, _ agent.Result) (string, error)
 	var list []recall.Match
 	var err error
 	if d.g.opt.Registry != nil {
-		list, err = d.g.opt.Registry.Find(ctx, q)
+		err = safely(func() (err error) { list, err = d.g.opt.Registry.Find(ctx, q); return err })
 	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()
@@ -182,7 +182,11 @@ func (g *Graph) lookup(name string, e *edge) (agent.Agent, error) {
 	if g.opt.Registry == nil {
 		return nil, errNothing
 	}
-	c, ok := g.opt.Registry.Lookup(name)
+	var c Capability
+	var ok bool
+	if err := safely(func() error { c, ok = g.opt.Registry.Lookup(name); return nil }); err != nil {
+		return nil, err
+	}
 	if !ok || c.Agent == nil {
 		return nil, fmt.Errorf("%q: %s was found and is gone", e.discovery.Query, name)
 	}

@@ -111,7 +111,7 @@ func (p *person) ask(ctx context.Context, old asked) (string, error) {
 		said, err := p.once(inTime, q)
 		switch {
 		case inTime.Err() != nil:
-		case errors.Is(err, ErrLater) && path != "":
+		case errors.Is(err, ErrLater) && workflow.Durable(ctx):
 			return "", &workflow.WaitError{Run: run, Path: path, Prompt: q.Prompt}
 		case err != nil:
 			return "", fmt.Errorf("%w: nobody answered %s: %w", agent.ErrEscalated, p.id, err)

@@ -168,8 +168,8 @@ func (g *Graph) apply(s State, sets []write) (State, error) {
 	for _, w := range sets {
 		v := w.v
 		if r, ok := g.opt.State[w.key]; ok && r.Fold != nil {
-			var err error
-			if v, err = r.Fold(s[w.key], v); err != nil {
+			err := safely(func() (err error) { v, err = r.Fold(s[w.key], w.v); return err })
+			if err != nil {
 				return nil, fmt.Errorf("%w: state key %s: %w", agent.ErrFailed, w.key, err)
 			}
 		}

@@ -1,0 +1,149 @@
+package graph_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edged/agent"
+	"edged/agent/llm/recall"
+	"edged/background"
+	"edged/bus"
+	"edged/workflow"
+	"edged/workflow/graph"
+)
+
+// Branches that part and join, round and round.
+func TestJoinInACycle(t *testing.T) {
+	d, g := &diary{}, graph.New("g", graph.Options{State: map[string]graph.Reducer{"log": graph.Reducers()["append"]}})
+	log := graph.NodeOptions{Writes: []string{"log"}}
+	for _, id := range []string{"a", "b", "c", "c2"} {
+		g.Node(id, d.says(id), log)
+	}
+	g.Node("j", d.says("j"), graph.NodeOptions{Join: graph.All, Writes: log.Writes})
+	g.Edge(graph.Start, "a")
+	g.Edge("a", "b")
+	g.Edge("a", "c")
+	g.Edge("c", "c2")
+	g.Edge("b", "j")
+	g.Edge("c2", "j")
+	g.Branch("j", func(_ context.Context, s graph.State) (string, error) {
+		if len(s["log"].([]any)) == 10 {
+			return graph.End, nil
+		}
+		return "a", nil
+	}, []string{"a", graph.End})
+	r := run(t, g, "x")
+	check(t, fmt.Sprint(r.Status, " ", r.Output.(map[string]any)["log"]), "done [a b c c2 j a b c c2 j]")
+}
+
+// Joins that wait for each other start with the first that was declared.
+func TestJoinsThatWaitForEachOther(t *testing.T) {
+	d, g := &diary{}, graph.New("g", graph.Options{})
+	for _, id := range []string{"p", "q"} {
+		g.Node(id, d.says(id), graph.NodeOptions{Join: graph.All})
+		g.Edge(graph.Start, id)
+	}
+	g.Branch("p", to("q"), []string{"q", graph.End})
+	g.Branch("q", to(graph.End), []string{"p", graph.End})
+	r := run(t, g, "x")
+	check(t, fmt.Sprint(outcomeOf(r), "; ", d), `done q; p(x), q({"START":"x","p":"p"})`)
+}
+
+// A reducer or a registry of the author's that panics is a failure.
+func TestAuthorsCodePanics(t *testing.T) {
+	d, g := &diary{}, graph.New("g", graph.Options{State: map[string]graph.Reducer{"a": {Name: "mine", Fold: func(_, _ any) (any, error) { panic("oh") }}}})
+	node(g, d.says("a"))
+	check(t, outcomeOf(run(t, line(g, "a"), "x")), "failed state key a: panic: oh")
+	g = graph.New("g", graph.Options{Registry: broken{}})
+	node(g, d.says("b"))
+	g.Edge(graph.Start, "b")
+	g.Discover("b", graph.Discovery{Query: "q"})
+	check(t, outcomeOf(run(t, g, "x")), `failed unresolved: "q": panic: oh`)
+}
+
+type broken struct{}
+
+func (broken) Find(context.Context, graph.Discovery) ([]recall.Match, error) { panic("oh") }
+func (broken) Lookup(string) (graph.Capability, bool)                        { panic("oh") }
+
+// What was found and is gone when the run is resumed is not run, and says so.
+func TestFoundAndGone(t *testing.T) {
+	d := &diary{}
+	caps := graph.NewCapabilities(recallOptions(), capability(d, "cam", graph.ToolKind, "takes a picture"))
+	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode, Registry: caps})
+	node(g, d.says("a"))
+	g.Edge(graph.Start, "a")
+	g.Discover("a", graph.Discovery{Query: "cam"})
+	ctx, runs := on(t.Context(), newDisk())
+	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
+	check(t, outcomeOf(r)+"; "+d.String(), "done cam; a(x), cam(a)")
+	id, err := g.Fork(ctx, runs, r.RunID, "2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caps.Remove("cam")
+	r, _ = g.Resume(ctx, runs, id, "")
+	check(t, outcomeOf(r), `failed unresolved: "cam": cam was found and is gone`)
+}
+
+// A person in a graph in a sequence in a graph: the answer finds its way.
+func TestNestedQuestion(t *testing.T) {
+	d := &diary{}
+	make := func() *graph.Graph {
+		in := graph.New("in", graph.Options{})
+		in.Human("ask", graph.Human{Prompt: "go?", Options: []string{"yes", "no"}}, graph.NodeOptions{})
+		in.Node("b", d.says("b"), graph.NodeOptions{})
+		line(in, "ask", "b")
+		out := graph.New("out", graph.Options{Checkpoint: graph.AfterNode})
+		out.Node("seq", workflow.NewSequence("seq", workflow.SequenceOptions{}, d.says("a"), in), graph.NodeOptions{})
+		return line(out, "seq")
+	}
+	ctx, runs := on(t.Context(), newDisk())
+	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x"})
+	check(t, outcomeOf(r), "escalated waits for an answer: go?")
+	r, err := make().Resume(ctx, runs, r.RunID, "no")
+	check(t, fmt.Sprint(r.Status, err, " ", d), "done<nil> a(x), b(no)")
+}
+
+// A graph in a sequence in a background agent, started by an event and stopped
+// from outside.
+func TestInABackgroundAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		robot := bus.New(bus.Options{})
+		d, g := &diary{}, graph.New("patrol", graph.Options{})
+		node(g, d.says("look"), behave(d, "slow"))
+		g.Edge(graph.Start, "look")
+		g.Edge("look", "c")
+		g.Branch("c", to("look"), []string{"look", graph.End})
+		var topics []string
+		tap, _ := robot.Tap("edged/graph/#", func(e bus.Event) { topics = append(topics, strings.TrimPrefix(e.Topic, "edged/graph/")) })
+		seq := workflow.NewSequence("seq", workflow.SequenceOptions{}, g)
+		a, err := background.NewAgent(background.AgentOptions{Agent: seq, SubscribeTo: []string{"go"}, Bus: robot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(workflow.WithRuntime(t.Context(), workflow.Runtime{Trace: workflow.OnBus(robot)}))
+		over := make(chan struct{})
+		go func() {
+			_ = a.Serve(ctx)
+			close(over)
+		}()
+		synctest.Wait()
+		_, _ = robot.Publish(ctx, "cli", "go", "hall")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		check(t, fmt.Sprint(d, topics), "look(hall), c [patrol/crossing]")
+		start := time.Now()
+		cancel()
+		<-over
+		if took := time.Since(start); took > 50*time.Millisecond {
+			t.Errorf("took %v to stop", took)
+		}
+		tap.Close()
+		_ = robot.Close(context.Background())
+	})
+}
