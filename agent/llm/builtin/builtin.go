@@ -58,9 +58,10 @@ var (
 
 // The bounds of one answer.
 const (
-	window      = 256 // tokens that a session holds
-	mostWords   = 48  // a command is no longer
-	mostAnswer  = 160 // tokens, if the request sets none
+	window      = 256       // tokens that a session holds
+	mostWords   = 48        // a command is no longer
+	mostAnswer  = 160       // tokens, if the request sets none
+	declineTool = "decline" // offered by agents, not by robots
 	defaultSure = 0.5
 	motionSure  = 0.8
 )
@@ -211,7 +212,9 @@ func (m *Model) able(offered []llm.Tool, h Heard) ([]mask.Tool, error) {
 	for _, t := range offered {
 		k := m.known.tool(t.Name)
 		if k == nil && m.known.Tools != nil {
-			unknown = append(unknown, t.Name)
+			if t.Name != declineTool {
+				unknown = append(unknown, t.Name)
+			}
 			continue
 		}
 		names = append(names, t.Name)
@@ -230,8 +233,12 @@ func (m *Model) able(offered []llm.Tool, h Heard) ([]mask.Tool, error) {
 		for _, t := range m.known.Tools {
 			known = append(known, t.Name)
 		}
+		err := fmt.Errorf("%w: it was offered no tool that it knows", llm.ErrNoMatch)
+		if unknown != nil {
+			err = fmt.Errorf("%w (only %s)", err, strings.Join(unknown, ", "))
+		}
 		return nil, &llm.Trouble{
-			Err:    fmt.Errorf("%w: it was not trained for %s", llm.ErrNoMatch, strings.Join(unknown, ", ")),
+			Err:    err,
 			Model:  m.opt.Name,
 			Remedy: "it knows " + strings.Join(known, ", ") + "; train one for these tools",
 		}
@@ -264,6 +271,9 @@ func (m *Model) doubt(t mask.Tool, args map[string]any, h Heard, sure float64) e
 	}
 	if k != nil && k.Sure > 0 {
 		least = k.Sure
+	}
+	if m.known.double(h, t, args) {
+		return m.decline("one thing at a time")
 	}
 	if sure < least {
 		return m.decline(fmt.Sprintf("it is not sure (%.2f) that %s was meant", sure, t.Name))

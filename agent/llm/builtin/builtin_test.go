@@ -105,8 +105,12 @@ func TestOfferedToolsOnly(t *testing.T) {
 	}
 	r.Tools = r.Tools[1:]
 	_, err := m.Chat(t.Context(), r, nil)
-	if !errors.Is(err, llm.ErrNoMatch) || !strings.Contains(err.Error(), "make_coffee") || !strings.Contains(err.Error(), "go_to") {
+	if !errors.Is(err, llm.ErrNoMatch) || !strings.Contains(err.Error(), "no tool that it knows (only make_coffee)") || !strings.Contains(err.Error(), "go_to") {
 		t.Errorf("got %v", err)
+	}
+	r.Tools = []llm.Tool{{Name: "decline"}}
+	if _, err := m.Chat(t.Context(), r, nil); !errors.Is(err, llm.ErrNoMatch) || strings.Contains(err.Error(), "decline") {
+		t.Errorf("an agent without tools: got %v", err)
 	}
 	r.Tools = []llm.Tool{{Name: "stop", Params: json.RawMessage(`{"type":"integer","minimum":2,"maximum":1}`)}}
 	if _, err := m.Chat(t.Context(), r, nil); !errors.Is(err, llm.ErrBadSchema) {

@@ -67,7 +67,7 @@ func statement(h Heard) string {
 	for _, x := range h.words {
 		w = append(w, x.text)
 	}
-	for len(w) > 0 && slices.Contains(strings.Fields("ok okay hey robot please so well um uh now and then yes alright hello hi"), w[0]) {
+	for len(w) > 0 && slices.Contains(fillers(), w[0]) {
 		w = w[1:]
 	}
 	if len(w) == 0 {
