@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"edged/blackboard"
+	"edged/bus"
 	"edged/cmd/edged/internal/config"
 	behaviours "edged/scripts"
 )
@@ -23,6 +26,11 @@ func (c *cli) demoVerb() *cobra.Command {
 				cache = os.TempDir()
 			}
 			dir = filepath.Join(cache, "edged", "demo")
+		}
+		if fresh {
+			if err := nobodyIn(cmd.Context(), "demo", dir, settings); err != nil {
+				return err
+			}
 		}
 		if err := layOut("home", dir, fresh); err != nil {
 			return err
@@ -42,6 +50,25 @@ func (c *cli) demoVerb() *cobra.Command {
 	cmd.Flags().BoolVar(&fresh, "fresh", false, "begin with a new copy, losing edits")
 	settingFlags(cmd, settings)
 	return cmd
+}
+
+// nobodyIn looks whether a robot runs in a folder, before its files are written
+// over. Whoever has the board's file open does.
+func nobodyIn(ctx context.Context, verb, dir string, settings map[string]string) (err error) {
+	board := absolute(filepath.Join(dir, ".edged", "board.db"))
+	if cfg, err := config.Load(dir, environ(), settings); err == nil { // a broken one is about to be replaced
+		board = boardFile(cfg)
+	}
+	if _, err := os.Stat(board); err != nil {
+		return nil
+	}
+	b := bus.New(bus.Options{})
+	defer func() { err = errors.Join(err, b.Close(ctx)) }()
+	d, err := blackboard.Open(b, blackboard.Options{Path: board})
+	if err != nil {
+		return inUse(verb, board, err)
+	}
+	return d.Close()
 }
 
 // layOut writes a behaviour of the binary into a folder; what is there already
