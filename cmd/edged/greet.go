@@ -20,6 +20,9 @@ func runLines(r *robot) []string {
 		"models   " + r.modelLine(),
 		"memory   " + r.memory.String(),
 	}
+	if r.dry {
+		lines = append(lines, "DRY      nothing will move: actuators only tell what they would do")
+	}
 	if record, stopped := r.rig.Stopped(); stopped {
 		lines = append(lines, fmt.Sprintf("STOPPED  by %s: %s; 'edged resume' lets it move", record.Source, record.Reason))
 	}
