@@ -218,13 +218,7 @@ func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
 			llm.Message{Role: llm.User, Text: "That does not fit: " + p.Repair + ". Answer with JSON alone: " + p.Form.prose + "."})
 	}
 	m, err := s.o.Model.Chat(ctx, s.request(p, msgs), nil)
-	if err == nil || m.Usage.Calls > 0 {
-		m.Usage.Calls = max(m.Usage.Calls, 1)
-	}
-	if err != nil {
-		m.Usage.Calls = max(m.Usage.Calls, 1)
-	}
-	a.Usage.Calls += m.Usage.Calls
+	a.Usage.Calls += max(m.Usage.Calls, 1)
 	a.Usage.PromptTokens += m.Usage.PromptTokens
 	a.Usage.OutputTokens += m.Usage.OutputTokens
 	a.Text = m.Text
@@ -280,6 +274,7 @@ func (s *modelSpeaker) use(ctx context.Context, p Prompt, system string, tools [
 	o := s.o
 	o.Name, o.Role, o.Preamble, o.Instructions = p.To, "", "-", system
 	o.Tools, o.Handoffs, o.Output, o.Session = tools, nil, nil, llm.Fresh
+	o.Trusted = func(string) bool { return true } // what is not to be trusted is quoted in the prompt, and its tools are gone
 	a, err := llm.New(o)
 	if err != nil {
 		return agent.Result{}, err

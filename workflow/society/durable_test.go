@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"edged/agent"
 	"edged/agent/llm"
@@ -162,6 +164,41 @@ func TestSameInteractionTwiceInOneStep(t *testing.T) {
 	if err != nil || n != 2 || len(s.Log().Turns(r.RunID)) != 4 {
 		t.Errorf("got %v, %d turns of a, %d turns", err, n, len(s.Log().Turns(r.RunID)))
 	}
+}
+
+// TestCutOffAndAnotherTask: who is cut off and asked something else does not
+// find the answers to what it was asked before; asked the same, it does.
+func TestCutOffAndAnotherTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := society.New("x", society.Options{})
+		asked := ""
+		worker := society.Func(func(_ context.Context, p society.Prompt) (any, error) { asked += p.Task.Text() + " "; return "x", nil })
+		first := true
+		boss := society.Func(func(ctx context.Context, _ society.Prompt) (any, error) {
+			if first {
+				first = false
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return "approve", nil
+		})
+		e := must(s.Connect(&society.Agent{Name: "a", Speaker: worker}, &society.Agent{Name: "b", Speaker: boss}, &society.Oversight{}))
+		for _, second := range []string{"other", "same"} {
+			asked, first = "", true
+			leaf := agent.Func("leaf", func(ctx context.Context, _ agent.Task) (agent.Result, error) {
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				_, _ = agent.Run(short, e, agent.Task{Input: "same"})
+				return agent.Run(ctx, e, agent.Task{Input: second})
+			})
+			tree := workflow.NewSequence("w", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}}, leaf)
+			ctx := workflow.WithRuntime(t.Context(), workflow.Runtime{Runs: workflow.NewRuns(newDisk(), workflow.RunsOptions{})})
+			r, err := agent.Run(ctx, tree, agent.Task{})
+			if want := map[string]string{"other": "same other ", "same": "same "}[second]; asked != want || r.Status != agent.Done {
+				t.Errorf("got %q, %s %v; want %q", asked, r.Status, err, want)
+			}
+		}
+	})
 }
 
 func TestLogIsBounded(t *testing.T) {

@@ -173,6 +173,22 @@ func TestVotes(t *testing.T) {
 	}
 }
 
+// TestLateVoter: when the round is tried again only who is missing is asked.
+func TestLateVoter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newCast(t)
+		s := society.New("x", society.Options{})
+		v := society.MajorityVote{Voters: list{k.judge("v1", "TWO"), k.agent("v2", slow{time.Hour, nil}, pick("A")), k.judge("v3", "TWO")}}
+		e := must(s.Compete(list{k.agent("a", draft("ONE")), k.agent("b", draft("TWO"))}, &society.Competition{Resolve: v,
+			Shared: society.Shared{Timeout: time.Second, OnTimeout: society.RetryOnce}}))
+		start := time.Now()
+		r := run(t, e, "go")
+		if r.Status != agent.Done || r.Winner != "b" || len(k.asked) != 6 || strings.Count(k.order(), "v2") != 2 || time.Since(start) != time.Second {
+			t.Errorf("got %s %q %q after %v, %s", r.Status, r.Winner, r.Reason, time.Since(start), k.order())
+		}
+	})
+}
+
 func TestMembersVote(t *testing.T) {
 	k := newCast(t)
 	s := society.New("x", society.Options{})

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -57,7 +59,8 @@ type run struct {
 	rel     Relation
 	edge    inner // whose rounds are under way
 	task    agent.Task
-	foreign bool // the task is in words of others
+	digest  string // of the task
+	foreign bool   // the task is in words of others
 	id      string
 	path    string
 	key     string
@@ -130,6 +133,9 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	if i.s.o.State != nil {
 		r.state = i.s.o.State(ctx)
 	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(t.Text()))
+	r.digest = strconv.FormatUint(h.Sum64(), 16)
 	release := r.open(ctx)
 	defer func() { release(ctx.Err() != nil) }()
 	base := context.WithValue(ctx, runKey{}, r)

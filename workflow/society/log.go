@@ -36,7 +36,8 @@ type Turn struct {
 	Path    string          `json:"path,omitempty"` // of the interaction in its workflow
 	Society string          `json:"society"`
 	Edge    string          `json:"edge"`
-	N       int             `json:"n"` // from 1, in the order in which they were asked
+	Task    string          `json:"task"` // digest of the interaction's
+	N       int             `json:"n"`    // from 1, in the order in which they were asked
 	Round   int             `json:"round"`
 	Speaker string          `json:"speaker"`
 	Kind    Kind            `json:"kind"`

@@ -38,10 +38,10 @@ func causeOf(ctx context.Context) uint64 { seq, _ := bus.CauseOf(ctx); return se
 // form into work, and says if it can't be used after all. speak may run for
 // several agents at once.
 func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(map[string]any) (Work, error)) (Turn, map[string]any, Work) {
-	t := Turn{Run: r.id, Path: r.path, Society: r.s.name, Edge: r.i.name, N: n, Round: r.round, Speaker: who, Kind: p.Kind,
+	t := Turn{Run: r.id, Path: r.path, Society: r.s.name, Edge: r.i.name, Task: r.digest, N: n, Round: r.round, Speaker: who, Kind: p.Kind,
 		System: p.System(), Prompt: p.Text(), Schema: p.Form.text, Writes: p.Tools == AllTools, Started: time.Now().UTC(), Cause: r.cause,
 		Sealed: p.Kind == ToSubmit || p.Kind == ToBid}
-	if old, ok := r.s.o.Log.get(r.key, n); ok && old.Speaker == who && old.Kind == p.Kind && old.State != Halted {
+	if old, ok := r.s.o.Log.get(r.key, n); ok && old.Task == r.digest && old.Speaker == who && old.Kind == p.Kind && old.State != Halted {
 		return r.recall(old, p, read)
 	}
 	a := r.s.agent(who)
