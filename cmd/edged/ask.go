@@ -17,6 +17,7 @@ import (
 	"edged/agent/llm"
 	"edged/background"
 	"edged/cmd/edged/internal/control"
+	"edged/hw"
 )
 
 // The verb ask and its side in the running robot: a person's words, for an
@@ -125,7 +126,7 @@ func passedOver(n *llm.NoneLeft) string {
 
 // stopByWord goes straight to the rig.
 func (r *robot) stopByWord(ctx context.Context, source, text string, began time.Time) *askResult {
-	err := r.rig.Stop(context.WithoutCancel(ctx), source, wordReason(text))
+	err := r.rig.Stop(context.WithoutCancel(ctx), source, hw.Said(text))
 	took := ms(time.Since(began))
 	out := &askResult{Status: agent.Done, Stopped: true, MS: took, Reply: fmt.Sprintf("stopped in %.1f ms; 'edged resume' goes on", took)}
 	if err != nil {

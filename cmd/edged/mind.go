@@ -24,7 +24,7 @@ func (r *robot) openMind() (err error) {
 	if r.words, err = stopWords(r.cfg); err != nil {
 		return err
 	}
-	if err := r.hearStop(); err != nil {
+	if err := r.rig.Hear(r.words.Stops); err != nil {
 		return err
 	}
 	r.persons = newPersons(r.bus)

@@ -24,6 +24,7 @@ import (
 	"edged/bus"
 	"edged/hw"
 	"edged/hw/sim"
+	"edged/hw/stopword"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -83,9 +84,13 @@ type TestOptions struct {
 	Cover   *script.Cover
 	Out     io.Writer // what scripts print and log; nil drops it
 
+	Words *stopword.Words // that stop the robot when they are said; nil is English
 	// Devices puts simulated devices behind the rig; the default is the
 	// apartment of package sim, without noise.
 	Devices func(rig *hw.Rig) (*sim.World, []background.Child, error)
+
+	Life time.Duration // of the robot's own time; 0 is [TestLife]
+	Late func() bool   // says that people have waited for long enough; nil waits on. It must be quick
 
 	// Settle returns when nothing can go on without time passing:
 	// synctest.Wait, inside a bubble.
@@ -105,7 +110,9 @@ func Test(ctx context.Context, o TestOptions) error {
 	if err != nil {
 		return err
 	}
-	err = t.run(ctx)
+	ctx, release := t.limited(ctx)
+	defer release()
+	err = tooLong(ctx, t.run(ctx))
 	return errors.Join(err, t.close())
 }
 
@@ -160,6 +167,15 @@ func newTestRobot(o TestOptions) (t *testRobot, err error) {
 		return t, err
 	}
 	if t.rig, err = hw.NewRig(t.bus, hw.Options{}); err != nil {
+		return t, err
+	}
+	words := o.Words
+	if words == nil {
+		if words, err = stopword.New(); err != nil {
+			return t, err
+		}
+	}
+	if err := t.rig.Hear(words.Stops); err != nil {
 		return t, err
 	}
 	world, children, err := o.Devices(t.rig)
@@ -291,7 +307,7 @@ type eventLog struct {
 }
 
 func newEventLog(b *bus.Bus) (*eventLog, error) {
-	l := &eventLog{b: b, shelf: &shelf{grew: make(chan struct{}), used: make(map[int]bool)}}
+	l := &eventLog{b: b, shelf: newShelf()}
 	var err error
 	l.tap, err = b.Tap("*", func(e bus.Event) { l.put(e.Stamped()) })
 	return l, err
@@ -305,16 +321,16 @@ func (l *eventLog) next(ctx context.Context, within time.Duration, match func(bu
 	at := l.since()
 	for {
 		list, grew := l.from(at)
-		for i, e := range list {
-			hit, err := match(e)
+		for _, e := range list {
+			at = e.n + 1
+			hit, err := match(e.Event)
 			if err != nil {
-				return e, false, err
+				return e.Event, false, err
 			}
-			if hit && l.take(at+i) {
-				return e, true, nil
+			if hit && l.take(e.n) {
+				return e.Event, true, nil
 			}
 		}
-		at += len(list)
 		select {
 		case <-grew:
 		case <-limit.C:
