@@ -95,7 +95,7 @@ func (r *run) terminal() (question, []Submission, error) {
 	comp, ok := r.edge.(*competition)
 	switch {
 	case ok:
-		subs, _ = comp.submissions(r, r.kept())
+		subs, _ = comp.submissions(r, r.work) // what was in when the round came to nothing
 		if len(subs) > 0 {
 			subs = r.labelled(subs)
 			q.ask = "They could not decide. Pick one submission; your word is final."
@@ -128,9 +128,6 @@ func (r *run) productForm() (*Form, error) {
 	}
 	return makeForm(0, field{name: "draft", schema: textOf(draftLength)})
 }
-
-// kept is what was submitted in time, also if the round came to nothing.
-func (r *run) kept() []Work { return r.work }
 
 // dossier is all that the target needs to decide.
 func (r *run) dossier(who string, q question, subs []Submission, reason string, raw bool) Prompt {

@@ -19,22 +19,6 @@ type Form struct {
 	tokens int // that an answer may have; 0 = not said
 }
 
-// NewForm reads a schema, which must be an object's and bounded.
-func NewForm(text json.RawMessage) (*Form, error) {
-	s, err := schema.Parse(text)
-	if err == nil {
-		if s.Kind != schema.Object {
-			err = fmt.Errorf("it is of %s, and a form is an object", s.Kind)
-		} else {
-			err = s.Bounded()
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("society: form: %w", err)
-	}
-	return newForm(s)
-}
-
 func newForm(s *schema.Schema) (*Form, error) {
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("society: form: %w", err)

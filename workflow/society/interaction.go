@@ -43,14 +43,6 @@ func (i *Interaction) Edge() Edge { return i.e }
 // Members names them in order: of a binary edge source, then target.
 func (i *Interaction) Members() []string { return slices.Clone(i.members) }
 
-// Effect is what running it may do to the world: only a delegated task may act.
-func (i *Interaction) Effect() llm.Effect {
-	if i.r.kind() == "delegation" {
-		return llm.Effect("") // its turns keep their own intents
-	}
-	return llm.Read
-}
-
 // run is one run of an interaction. Its fields are used by the goroutine that
 // runs the interaction, but for those that mu guards.
 type run struct {
