@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -29,10 +30,14 @@ type testFlags struct {
 	run                    string
 	verbose, cover, update bool
 	junit                  string
+	timeout                time.Duration // of real time, for each test
 
 	match *regexp.Regexp
 	file  string // the only file to run, if not empty
 }
+
+// testGrace is how long a test that takes too long may take to end.
+const testGrace = 10 * time.Second
 
 // folderResult is what came of the tests of one folder.
 type folderResult struct {
@@ -74,6 +79,9 @@ func (c *cli) testVerb() *cobra.Command {
 		if o.match, err = regexp.Compile(o.run); err != nil {
 			return usagef("test: --run: %v", err)
 		}
+		if o.timeout <= 0 {
+			return usagef("test: --timeout %v: want more than none", o.timeout)
+		}
 		dirs, err := o.folders(arg(args, "."))
 		if err != nil {
 			return err
@@ -89,6 +97,7 @@ func (c *cli) testVerb() *cobra.Command {
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell of every test, with what it printed")
 	f.BoolVar(&o.cover, "cover", false, "count the lines that ran")
 	f.BoolVar(&o.update, "update", false, "write golden traces anew")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long one test may take in real time; in its own time it is 1000 days")
 	f.StringVar(&o.junit, "junit", "", "write the results to this file, as JUnit XML")
 	return cmd
 }
@@ -276,6 +285,15 @@ func (c *cli) testOne(name string, t lib.TestOptions, o testFlags, b bubble) tes
 	var out bytes.Buffer
 	t.Out, t.Settle = &out, synctest.Wait
 	began := time.Now()
+	var late atomic.Bool
+	limit := time.AfterFunc(o.timeout, func() { late.Store(true) })
+	dead := time.AfterFunc(o.timeout+testGrace, func() { // not even that ends it
+		fmt.Fprintf(c.out, "--- FAIL: %s (%.2fs)\n    %s: the test takes too long, and can't be ended: it does not let time pass\nFAIL\n", name, time.Since(began).Seconds(), t.File)
+		os.Exit(exitProblem)
+	})
+	t.Late = late.Load
+	defer limit.Stop()
+	defer dead.Stop()
 	err := withData(&t, func() error {
 		return b(func(ctx context.Context) error { return lib.Test(ctx, t) })
 	})

@@ -24,9 +24,8 @@ var actionRows = []testRow{
 
 func (t *testRobot) actions(c *value.Call) (starlark.Value, error) {
 	t.settle(c)
-	list, _ := t.log.from(0)
 	var out strings.Builder
-	if err := trace.WriteActions(&out, trace.Settled(trace.Actions(linesOf(list), t.begun))); err != nil {
+	if err := trace.WriteActions(&out, trace.Settled(trace.Actions(linesOf(t.log.events()), t.begun))); err != nil {
 		return nil, err
 	}
 	got := out.String()

@@ -270,12 +270,12 @@ func (t *testRobot) expectNoEvent(c *value.Call) (starlark.Value, error) {
 	t.settle(c)
 	list, _ := t.log.from(at)
 	for _, e := range list {
-		hit, err := match(e)
+		hit, err := match(e.Event)
 		if err != nil {
 			return nil, err
 		}
 		if hit {
-			return nil, &value.Error{Msg: fmt.Sprintf("got the event %s %s after %v", e.Topic, literal(e), e.Time().Sub(t.begun).Round(time.Millisecond))}
+			return nil, &value.Error{Msg: fmt.Sprintf("got the event %s %s after %v", e.Topic, literal(e.Event), e.Time().Sub(t.begun).Round(time.Millisecond))}
 		}
 	}
 	return nil, t.log.without(match)
@@ -304,8 +304,7 @@ func (t *testRobot) trace(c *value.Call) (starlark.Value, error) {
 		return nil, c.Errorf("filter", "argument \"filter\": %v", err)
 	}
 	t.settle(c)
-	list, _ := t.log.from(0)
-	got := canonical(list, c.String("filter"), t.begun)
+	got := canonical(t.log.events(), c.String("filter"), t.begun)
 	return starlark.String(got), t.golden(c.String("golden"), got)
 }
 
