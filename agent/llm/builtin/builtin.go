@@ -272,6 +272,12 @@ func (m *Model) doubt(t mask.Tool, args map[string]any, h Heard, sure float64) e
 	if k != nil && k.Sure > 0 {
 		least = k.Sure
 	}
+	if m.known.foreign(h, args) {
+		return m.decline("most of its words are unknown")
+	}
+	if k != nil && !k.about(h, args) {
+		return m.decline(fmt.Sprintf("nothing in it is about %s", t.Name))
+	}
 	if m.known.double(h, t, args) {
 		return m.decline("one thing at a time")
 	}

@@ -10,6 +10,7 @@ type Known struct {
 	Robot   string      `json:"robot"`
 	Tools   []KnownTool `json:"tools"`
 	Replies Replies     `json:"replies,omitzero"`
+	Words   []string    `json:"words,omitempty"` // all that it was told in training
 }
 
 // tool finds a tool; nil if the model does not know it.
@@ -33,5 +34,6 @@ type KnownTool struct {
 	Values map[string][]string `json:"values,omitempty"`
 	Begins []string            `json:"begins,omitempty"` // words that its phrases begin with
 	Tails  []string            `json:"tails,omitempty"`  // parameters whose text runs to the end of what is said
+	Words  []string            `json:"words,omitempty"`  // Content of its phrases
 	Sure   float64             `json:"sure,omitempty"`   // how likely a call must be; 0 = as usual
 }

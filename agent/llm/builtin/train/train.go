@@ -142,12 +142,12 @@ func (v *voice) vocabulary(size int) *engine.Tokenizer {
 // known is what the engine is told of the tools the model was trained for.
 func (p *plan) known() builtin.Known {
 	constants := p.constants()
-	k := builtin.Known{Robot: p.robot.Name, Replies: p.robot.Replies}
+	k := builtin.Known{Robot: p.robot.Name, Replies: p.robot.Replies, Words: p.words()}
 	for i := range p.tools {
 		t := &p.tools[i]
 		k.Tools = append(k.Tools, builtin.KnownTool{
 			Name: t.Name, Doc: t.Doc, Params: t.Params, Motion: t.Motion, Sure: t.Sure,
-			Values: constants[t.Name], Begins: t.begins(), Tails: t.tails(),
+			Values: constants[t.Name], Begins: t.begins(), Tails: t.tails(), Words: t.words(),
 		})
 	}
 	return k
