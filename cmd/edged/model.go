@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"edged/agent/llm"
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
@@ -54,6 +55,7 @@ func openModel(cfg *config.Config) (m *model, err error) {
 	}
 	m.host.Bus, m.host.Board, m.host.Rig, m.host.World = m.bus, m.board, m.rig, m.devices.world
 	m.host.Print = io.Discard
+	m.host.Audit = llm.NewAudit(io.Discard, nil)
 	m.host.Secret = noSecrets(cfg)
 	return m, nil
 }

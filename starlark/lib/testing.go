@@ -18,6 +18,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"edged/agent/llm"
 	"edged/agent/llm/memory"
 	"edged/background"
 	"edged/blackboard"
@@ -190,6 +191,7 @@ func newTestRobot(o TestOptions) (t *testRobot, err error) {
 	t.host = &Host{
 		Name: o.Name, Bus: t.bus, Board: t.board, Rig: t.rig, World: world, Log: log, Print: o.Out,
 		Env: o.Env, Secret: o.Secret, Data: o.Data, Library: o.Library, Limits: o.Limits,
+		Audit: llm.NewAudit(io.Discard, nil),
 	}
 	known, err := memory.Open(context.Background(), t.board.Records("memory"), memory.Options{})
 	if err != nil {

@@ -90,3 +90,17 @@ func TestCheckTest(t *testing.T) {
 		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
 	}
 }
+
+// TestAuditOfTests: a test has an audit, as the robot does, and drops it.
+func TestAuditOfTests(t *testing.T) {
+	play(t, `
+-- main.star --
+a = Agent("a", model = "m", hooks = [hook.audit_log()])
+-- main_test.star --
+load("main.star", "a")
+
+def test_it_runs():
+    model.says("Hello.")
+    assert.eq(a.run("hi").reply, "Hello.")
+`)
+}
