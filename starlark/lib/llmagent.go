@@ -339,12 +339,6 @@ func (a *modelAgent) trace() llm.Hook {
 			a.b.tell(ctx, source, topic+"tool", m)
 			return nil
 		},
-		OnRunEnd: func(ctx context.Context, s *llm.Step) error {
-			if agent.StatusOf(s.Failure) == agent.Cancelled {
-				a.b.tell(ctx, source, topic+"cancelled", map[string]any{"task": s.Turn.Task.Text()})
-			}
-			return nil
-		},
 	}
 }
 

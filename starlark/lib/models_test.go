@@ -177,6 +177,8 @@ def test_stop_cancels_the_turn():
     assert.eq(r.status, "cancelled")
     assert.true(r.elapsed < time.parse_duration("2s"))
     expect_event("edged/agent/a/cancelled")
+    expect_no_event("edged/agent/a/cancelled")
+    assert.eq(trace("edged/agent/a/+").count("/cancelled"), 1)
     robot.resume()
 
 def test_forms_for_models_without_tools():
