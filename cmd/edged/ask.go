@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +48,8 @@ type askResult struct {
 	Output  any          `json:"output,omitempty"`
 	Reason  string       `json:"reason,omitempty"`
 	Tools   []askTool    `json:"tools,omitempty"`   // that ran, in order
+	Passed  []string     `json:"passed,omitempty"`  // why each model did not answer, if none did
+	Heard   bool         `json:"heard,omitempty"`   // one of these models was asked, and found no sense in it
 	Stopped bool         `json:"stopped,omitempty"` // the words meant stop
 	MS      float64      `json:"ms"`
 }
@@ -85,7 +88,8 @@ func (r *robot) handleAsk(ctx context.Context, with json.RawMessage, send func(a
 	out := resultOf(res, began)
 	var none *llm.NoneLeft
 	if errors.As(ran.err, &none) {
-		out.Reason = "declined: nobody here understands that: " + passedOver(none)
+		out.Passed, out.Heard = passedOver(none), errors.Is(ran.err, llm.ErrNoMatch)
+		out.Reason = "declined: nobody here understands that: " + strings.Join(out.Passed, "; ")
 	}
 	if out.Reason == "" && err != nil && !errors.Is(err, agent.ErrExit) {
 		out.Reason = err.Error()
@@ -106,8 +110,7 @@ func (w *witness) Run(ctx context.Context, t agent.Task) (r agent.Result, err er
 
 // passedOver says for each model of a list, in a few words, why it did not
 // answer.
-func passedOver(n *llm.NoneLeft) string {
-	var words []string
+func passedOver(n *llm.NoneLeft) (words []string) {
 	for _, s := range n.Skips {
 		why := short(s.Err)
 		if errors.Is(s.Err, llm.ErrNoMatch) {
@@ -121,7 +124,7 @@ func passedOver(n *llm.NoneLeft) string {
 		}
 		words = append(words, s.Model+": "+why)
 	}
-	return strings.Join(words, "; ")
+	return words
 }
 
 // stopByWord goes straight to the rig.
@@ -287,21 +290,59 @@ func (c *cli) listen(ctx context.Context, cl *control.Client, q askRequest) erro
 	case res == nil:
 		return fmt.Errorf("ask: %w: no answer in time; what it did was cancelled", agent.ErrTimeout)
 	}
-	err = c.print(res, func(w io.Writer) {
-		if res.Reply != "" && strings.TrimSpace(heard.String()) != strings.TrimSpace(res.Reply) {
-			fmt.Fprintln(w, res.Reply)
-		}
-		for _, t := range res.Tools {
-			fmt.Fprintln(w, t)
-		}
-		if res.Status != agent.Done {
-			fmt.Fprintf(w, "%s: %s\n", res.Status, res.Reason)
-		}
-	})
+	err = c.print(res, func(w io.Writer) { res.tell(w, heard.String()) })
 	if err == nil && res.Status != agent.Done {
 		return errShown
 	}
 	return err
+}
+
+// tell says how it went: first what a person wants to know, below it why.
+// heard is the part of the answer that is on the screen already.
+func (res *askResult) tell(w io.Writer, heard string) {
+	if res.Reply != "" && strings.TrimSpace(heard) != strings.TrimSpace(res.Reply) {
+		fmt.Fprintln(w, res.Reply)
+	}
+	switch {
+	case res.Status == agent.Done:
+	case len(res.Passed) > 0 && res.Heard:
+		fmt.Fprintln(w, "I don't understand that.")
+	case len(res.Passed) > 0:
+		fmt.Fprintln(w, "No model answers.")
+	default:
+		fmt.Fprintf(w, "%s: %s\n", res.Status, plainly(res.Reason))
+	}
+	for _, t := range res.Tools {
+		if t.Error != "" && strings.Contains(res.Reason, t.Error) && len(res.Passed) == 0 {
+			t.Error = "-" // said above
+		}
+		fmt.Fprintln(w, t)
+	}
+	for _, why := range res.Passed {
+		fmt.Fprintln(w, "  "+why)
+	}
+}
+
+// plainly is an error without the names of what it went through on its way:
+// those of builtins ("device.drive_to"), and of the gate with its device and
+// action ("hw: base: drive_to").
+func plainly(why string) string {
+	gate := 0 // names that follow
+	for {
+		name, rest, ok := strings.Cut(why, ": ")
+		if !ok || strings.ContainsFunc(name, func(r rune) bool { return r != '_' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			return why
+		}
+		switch {
+		case name == "hw":
+			gate = 2
+		case gate > 0:
+			gate--
+		case name != "fail" && !strings.Contains(name, "."):
+			return why
+		}
+		why = rest
+	}
 }
 
 // String is a tool that ran, in one line.
@@ -311,8 +352,10 @@ func (t askTool) String() string {
 		line += " " + string(t.Args)
 	}
 	switch {
+	case t.Error == "-":
+		return line + " failed"
 	case t.Error != "":
-		return line + " failed: " + t.Error
+		return line + " failed: " + plainly(t.Error)
 	case len(t.Result) > 0 && string(t.Result) != "null":
 		return line + " → " + string(t.Result)
 	}
