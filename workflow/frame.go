@@ -58,9 +58,10 @@ type frame struct {
 	up      *frame
 	run     *thread
 	agent   agent.Agent
-	at      int32  // which child of up; -1 for a workflow that a leaf runs
-	iter    int32  // which of several runs of that child, from 0
-	key     string // the same, of a custom node's child
+	at      int32       // which child of up; -1 for a workflow that a leaf runs
+	iter    int32       // which of several runs of that child, from 0
+	key     string      // the same, of a custom node's child
+	lost    func() bool // of a custom node's child: the node has cancelled it, which is no outcome
 	claimed atomic.Bool
 	passing bool // of a child of a reactive node: that it was cancelled is no outcome
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/bus"
 )
 
 // A Custom is a node whose body is somebody else's: it has the guard, the
@@ -40,11 +41,30 @@ func NewCustom(name string, o CustomOptions, body func(ctx context.Context, p *P
 func (c *Custom) Run(ctx context.Context, t agent.Task) (agent.Result, error) { return run(ctx, c, t) }
 
 func (c *Custom) body(ctx context.Context, f *frame, t agent.Task) (agent.Result, error) {
-	return c.run(ctx, &Place{f}, t)
+	return c.run(ctx, &Place{f: f}, t)
 }
 
 // A Place is where a custom node stands in the tree of a run.
-type Place struct{ f *frame }
+type Place struct {
+	f *frame
+	// Lost reports whether the body has cancelled its children: how they end
+	// then is no outcome of theirs. Nil is never.
+	Lost func() bool
+}
+
+// Outcome gives the outcome that a step has already, in a durable run.
+func (p *Place) Outcome(at int, key string) (r agent.Result, err error, ok bool) {
+	j := p.f.run.journal
+	if j == nil {
+		return r, nil, false
+	}
+	rec := j.get(p.Path(at, key))
+	if rec == nil || rec.Result == nil {
+		return r, nil, false
+	}
+	r, err = rec.outcome()
+	return r, err, true
+}
 
 // Durable reports whether the run is recorded.
 func (p *Place) Durable() bool { return p.f.run.journal != nil }
@@ -66,7 +86,7 @@ func (p *Place) Step(ctx context.Context, at int, key string, c agent.Agent, t a
 	if f.run.journal == nil && f.run.rt.Trace == nil && nodeOf(c) == nil {
 		return agent.Run(ctx, c, t)
 	}
-	cf := &frame{Context: ctx, up: f, run: f.run, agent: c, at: int32(at), key: key}
+	cf := &frame{Context: ctx, up: f, run: f.run, agent: c, at: int32(at), key: key, lost: p.Lost}
 	if f.run.journal != nil {
 		return f.run.journal.step(cf, c, t)
 	}
@@ -94,6 +114,23 @@ func Remember[T any](ctx context.Context, what string, choose func() (T, error))
 		return decide(f, what, choose)
 	}
 	return protected(choose)
+}
+
+// A Tree is a JSON tree as runs store it: 3.0 stays apart from 3.
+type Tree struct{ Of any }
+
+// MarshalJSON writes the tree; what has no JSON form is null.
+func (t Tree) MarshalJSON() ([]byte, error) {
+	if text := treeText(t.Of); text != nil {
+		return text, nil
+	}
+	return []byte("null"), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (t *Tree) UnmarshalJSON(text []byte) (err error) {
+	t.Of, err = bus.DecodeJSON(text)
+	return err
 }
 
 // Recall gives a value that was stored for the step that ctx belongs to by

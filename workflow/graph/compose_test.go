@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/agent/llm"
 	"edged/agent/llm/recall"
 	"edged/background"
 	"edged/bus"
@@ -146,4 +148,79 @@ func TestInABackgroundAgent(t *testing.T) {
 		tap.Close()
 		_ = robot.Close(context.Background())
 	})
+}
+
+// byWinner is a route of one's own: it goes where the last result says.
+type byWinner struct{}
+
+func (byWinner) To(ctx context.Context, last agent.Result) (string, error) {
+	if graph.StateOf(ctx)["input"] == nil {
+		return "", fmt.Errorf("%w: nothing was asked", agent.ErrRejected)
+	}
+	return last.Winner, nil
+}
+
+func TestOwnRoute(t *testing.T) {
+	for _, c := range []struct {
+		winner string
+		input  any
+		want   string
+	}{
+		{"b", "x", "done b"}, {"c", "x", "done c"}, {"d", "x", `failed edge e2 from a gave "d", which is none of ["b" "c"]`},
+		{"b", nil, "rejected nothing was asked"},
+	} {
+		d, g := &diary{}, graph.New("g", graph.Options{})
+		node(g, d.says("b"), d.says("c"), agent.Func("a", func(context.Context, agent.Task) (agent.Result, error) {
+			return agent.Result{Winner: c.winner}, nil
+		}))
+		g.Edge(graph.Start, "a")
+		g.Route("a", byWinner{}, []string{"b", "c"})
+		g.Edge("b", graph.End)
+		g.Edge("c", graph.End)
+		check(t, outcomeOf(run(t, g, c.input)), c.want)
+	}
+}
+
+// What can't be built is said by the check, and a graph in use is not changed.
+func TestBuilding(t *testing.T) {
+	g := graph.New("g", graph.Options{})
+	g.Node("a", nil, graph.NodeOptions{})
+	g.Human("h", graph.Human{Options: []string{"yes"}, OnTimeout: "no"}, graph.NodeOptions{})
+	g.Human("i", graph.Human{Timeout: time.Second}, graph.NodeOptions{})
+	line(g, "h", "i")
+	check(t, problems(g), `error: node a has no agent
+error: node h: on_timeout "no" is none of its options ["yes"]
+error: node i asks with a timeout and has no answer for it`)
+	defer func() { check(t, recover(), "graph: g is changed after it was checked") }()
+	g.Edge("i", "h")
+}
+
+func TestToolNodes(t *testing.T) {
+	for _, c := range []struct {
+		params string
+		input  any
+		result string
+		err    error
+		want   string
+	}{
+		{`{"type":"object","properties":{},"additionalProperties":false}`, "whatever", `"ok"`, nil, "done ok {}"},
+		{`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9}},"required":["n"],"additionalProperties":false}`, int64(4), `"ok"`, nil, `done ok {"n":4}`},
+		{`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9},"m":{"type":"integer","minimum":0,"maximum":9}},"additionalProperties":false}`, int64(4), "", nil,
+			"failed tool t: its input is int64, no map of arguments "},
+		{"", "x", "", fmt.Errorf("jam"), "failed tool t: jam {}"},
+		{"", "x", "{", nil, "failed tool t: result: "},
+	} {
+		g, seen := graph.New("g", graph.Options{}), ""
+		tool := llm.Tool{Name: "t", Do: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
+			seen = string(args)
+			return json.RawMessage(c.result), c.err
+		}}
+		if c.params != "" {
+			tool.Params = json.RawMessage(c.params)
+		}
+		g.Tool("t", tool, graph.NodeOptions{})
+		if got := outcomeOf(run(t, line(g, "t"), c.input)) + " " + seen; !strings.HasPrefix(got, c.want) {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
 }

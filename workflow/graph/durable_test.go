@@ -450,3 +450,52 @@ func TestGoexit(t *testing.T) {
 	node(g, d.says("b"))
 	check(t, outcomeOf(run(t, line(g, "b", "a"), "x")), "failed the goroutine was ended")
 }
+
+// Where a step leads that a person took as done is chosen once, even if the
+// process dies again.
+func TestDecidedOnce(t *testing.T) {
+	d, st, asked := &diary{}, newDisk(), 0
+	var stop context.CancelFunc
+	make := func() *graph.Graph {
+		g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})
+		cut := func(name string) agent.Agent {
+			return agent.Func(name, func(ctx context.Context, task agent.Task) (agent.Result, error) {
+				d.note("%s(%s)", name, task.Text())
+				stop()
+				return agent.Result{Reply: name}, ctx.Err()
+			})
+		}
+		g.Node("drive", cut("drive"), graph.NodeOptions{Effect: llm.Write})
+		g.Node("b", cut("b"), graph.NodeOptions{})
+		g.Edge(graph.Start, "drive")
+		g.Branch("drive", func(_ context.Context, s graph.State) (string, error) {
+			asked++
+			return map[any]string{"seen": "b"}[s["drive"]], nil
+		}, []string{"b"})
+		g.Edge("b", graph.End)
+		return g
+	}
+	next := func() (context.Context, *workflow.Runs) {
+		ctx, cancel := context.WithCancel(t.Context())
+		stop = cancel
+		return on(ctx, st)
+	}
+	ctx, runs := next()
+	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x"})
+	ctx, runs = next()
+	doubt, _ := make().Resume(ctx, runs, r.RunID, "")
+	check(t, doubt.Status, "escalated")
+	if err := runs.Decide(ctx, r.RunID, "1~1", workflow.TakeAsDone, agent.Result{Reply: "seen"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ctx, runs = next()
+		if again, err := make().Resume(ctx, runs, r.RunID, ""); again.Status != agent.Cancelled {
+			t.Errorf("got %v", err)
+		}
+	}
+	stop = func() {}
+	ctx, runs = on(t.Context(), st)
+	r, _ = make().Resume(ctx, runs, r.RunID, "")
+	check(t, fmt.Sprint(outcomeOf(r), "; ", asked, "; ", d), "done b; 1; drive(x), b(seen), b(seen), b(seen)")
+}

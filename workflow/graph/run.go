@@ -99,6 +99,7 @@ func newRun(ctx context.Context, g *Graph, p *workflow.Place, t agent.Task) *run
 	x := &run{g: g, p: p, ctx: ctx, task: t, busy: map[int]*token{}, done: make(chan ended), gone: make(chan struct{}),
 		jobs: make(chan job), bye: make(chan struct{})}
 	x.work, x.stop = context.WithCancel(agent.WithSay(ctx, nil))
+	p.Lost = func() bool { return x.work.Err() != nil }
 	s := State{}
 	if m, ok := t.Input.(map[string]any); ok {
 		maps.Copy(s, m)
@@ -145,6 +146,9 @@ func (x *run) all() (agent.Result, error) {
 // launch starts what can run. A node never runs beside itself.
 func (x *run) launch() {
 	for {
+		if x.replay() {
+			continue
+		}
 		var rest []*token
 		list := x.ready
 		x.ready = nil // what starts may add to it
@@ -165,6 +169,28 @@ func (x *run) launch() {
 			return
 		}
 	}
+}
+
+// replay takes what a run that is resumed has behind it, before anything is
+// run: what has failed fails again first. It reports whether there was any.
+func (x *run) replay() (any bool) {
+	if !x.p.Durable() {
+		return false
+	}
+	list := x.ready
+	x.ready = nil
+	for _, t := range list {
+		n := x.g.nodes[t.at]
+		if x.fail == nil && n.opt.Join != All && x.busy[t.at] == nil && (n.at != 0 || n.asked()) {
+			if _, _, ok := x.p.Outcome(t.at, t.key()); ok {
+				x.start(t)
+				any = true
+				continue
+			}
+		}
+		x.ready = append(x.ready, t)
+	}
+	return any
 }
 
 // start runs a node.
@@ -202,6 +228,12 @@ func (x *run) start(t *token) {
 	}
 	if err != nil {
 		x.finish(ended{t: t, v: v, r: agent.Result{Status: agent.Failed, Reason: err.Error()}, err: err})
+		return
+	}
+	if r, err, ok := x.p.Outcome(t.at, t.key()); ok {
+		e := ended{t: t, v: v}
+		e.r, e.err = x.led(t, v, r, err)
+		x.finish(e)
 		return
 	}
 	if x.idle > 0 {
@@ -267,6 +299,11 @@ func (x *run) once(j job) (agent.Result, error) {
 	t, v := j.t, j.v
 	ctx := withState(x.work, t.state)
 	r, err := x.p.Step(ctx, t.at, t.key(), v, j.task)
+	return x.led(t, v, r, err)
+}
+
+// led finds out where a visit leads that was recorded.
+func (x *run) led(t *token, v *visit, r agent.Result, err error) (agent.Result, error) {
 	if err != nil || v.step != nil {
 		return r, err
 	}
@@ -274,7 +311,7 @@ func (x *run) once(j job) (agent.Result, error) {
 		v.step = s
 		return r, nil
 	}
-	v.step, err = x.decided(ctx, t, v, r)
+	v.step, err = x.decided(withState(x.work, t.state), t, v, r)
 	return r, err
 }
 
@@ -282,18 +319,18 @@ func (x *run) once(j job) (agent.Result, error) {
 // once, and written down.
 func (x *run) decided(ctx context.Context, t *token, v *visit, r agent.Result) (*step, error) {
 	var fresh *step
-	tree, err := workflow.Remember(ctx, "step "+x.p.Path(t.at, t.key()), func() (any, error) {
+	tree, err := workflow.Remember(ctx, "step "+x.p.Path(t.at, t.key()), func() (workflow.Tree, error) {
 		s, err := v.settle(ctx, r)
 		if err != nil {
-			return nil, err
+			return workflow.Tree{}, err
 		}
 		fresh = s
-		return s.tree(), nil
+		return workflow.Tree{Of: s.tree()}, nil
 	})
 	if err != nil || fresh != nil {
 		return fresh, err
 	}
-	s, ok := stepOf(tree)
+	s, ok := stepOf(tree.Of)
 	if !ok {
 		return nil, fmt.Errorf("%w: the record of %s can't be read", agent.ErrFailed, v.n.id)
 	}
