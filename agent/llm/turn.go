@@ -30,6 +30,7 @@ type turn struct {
 	hinted  map[string]bool // repairs that are allowed once
 	handed  bool            // another agent answered
 	spoke   bool            // the reply has been said aloud
+	thought string          // the newest answer, if it is nothing but thoughts
 	ledger  ledger
 	calls   int // for ids that a server left out
 }
@@ -251,12 +252,23 @@ func (t *turn) chat(ctx context.Context, r Request) (Message, bool, error) {
 		}
 		if err == nil {
 			t.count(answer.Usage)
-			answer.Text, answer.Thinking = spoken(answer.Text), ""
+			said := spoken(answer.Text)
+			t.thought = ""
+			if said == "" && len(answer.Calls) == 0 && strings.TrimSpace(answer.Thinking+answer.Text) != "" {
+				t.thought = answer.Thinking + "\n" + answer.Text
+				if !t.callInThoughts() {
+					err = fmt.Errorf("%w: nothing but thoughts", ErrEmpty)
+				}
+			}
+			answer.Text, answer.Thinking = said, ""
+		} else {
+			t.count(agent.Usage{})
+		}
+		if err == nil {
 			answer.Role, answer.Name = Assistant, ""
 			sp.end()
 			return answer, sp.spoke, nil
 		}
-		t.count(agent.Usage{})
 		switch {
 		case sp.spoke || try > 0:
 		case errors.Is(err, ErrNoThinking) && r.Think:
@@ -303,7 +315,7 @@ func (t *turn) once(what string) bool {
 func (t *turn) settleWords(ctx context.Context, r Request, answer Message) (again bool, err error) {
 	hint, reason := "", ""
 	switch {
-	case t.callInText(answer.Text):
+	case t.callInText(answer.Text), answer.Text == "" && t.callInThoughts():
 		hint, reason = "That was text and nothing was done. Make a real tool call, or answer in plain words.", "call_in_text"
 	case r.Choice == ChoiceRequired && len(r.Tools) > 0:
 		hint, reason = "You must call one of the tools now.", "no_tool_call"
@@ -346,6 +358,19 @@ func (t *turn) callInText(text string) bool {
 	}
 	name, rest, ok := strings.Cut(text, "(")
 	return ok && strings.HasSuffix(rest, ")") && t.a.tools[strings.TrimSpace(name)] != nil
+}
+
+// callInThoughts recognises an answer whose thoughts end with a call in writing,
+// and that has nothing else.
+func (t *turn) callInThoughts() bool {
+	text := strings.TrimSpace(strings.NewReplacer(thinkOpen, "", thinkClose, "").Replace(t.thought))
+	if text == "" {
+		return false
+	}
+	if i := strings.LastIndex(text, "<tool_call>"); i >= 0 {
+		text = text[i:]
+	}
+	return t.callInText(text) || t.callInText(text[strings.LastIndex(text, "\n")+1:])
 }
 
 // unfence gives what stands in a code fence, if a text is one.
