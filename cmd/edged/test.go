@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing/synctest"
@@ -49,6 +50,7 @@ type folderResult struct {
 	begun time.Time
 	cover []script.FileCover
 	files int
+	idle  int   // tests that were not run: their file does not load
 	err   error // no test could run
 }
 
@@ -197,6 +199,11 @@ func (c *cli) testFolder(dir string, o testFlags, b bubble) (r folderResult) {
 		if len(list) == 0 {
 			list = []string{""} // loading it tells why there are none
 		}
+		wanted := slices.DeleteFunc(slices.Clone(f.Funcs), func(fn string) bool { return !o.match.MatchString(testName(f.Path, fn, len(files))) })
+		if len(wanted) > 0 && !c.loads(&r, f.Path, testOptions(cfg, folder), o, b) {
+			r.idle += len(wanted)
+			continue
+		}
 		for _, fn := range list {
 			name := testName(f.Path, fn, len(files))
 			if !o.match.MatchString(name) && fn != "" {
@@ -218,6 +225,26 @@ func (c *cli) testFolder(dir string, o testFlags, b bubble) (r folderResult) {
 		r.count(counted)
 	}
 	return r
+}
+
+// loads reports whether a file of tests loads, and main.star before it. What is
+// wrong is said once, however many tests and files it keeps from running.
+func (c *cli) loads(r *folderResult, file string, t lib.TestOptions, o testFlags, b bubble) bool {
+	quiet := *c
+	quiet.json = true
+	t.File = file
+	res := quiet.testOne(file, t, o, b)
+	if res.OK {
+		return true
+	}
+	if slices.ContainsFunc(r.Tests, func(x testResult) bool { return x.Error == res.Error }) {
+		return false
+	}
+	r.Tests = append(r.Tests, res)
+	if !c.json {
+		res.show(c.out)
+	}
+	return false
 }
 
 // testName is what a test is called in what is printed and for -run: the
@@ -298,20 +325,28 @@ func (c *cli) testOne(name string, t lib.TestOptions, o testFlags, b bubble) tes
 		return b(func(ctx context.Context) error { return lib.Test(ctx, t) })
 	})
 	r := testResult{File: t.File, Name: name, OK: err == nil, Seconds: time.Since(began).Seconds(), Output: out.String()}
-	verdict := "PASS"
 	if err != nil {
-		r.Error, verdict = strings.Join(texts(err), "\n"), "FAIL"
+		r.Error = strings.Join(texts(err), "\n")
 	}
 	if !show && err == nil || c.json || err == nil && !o.verbose {
 		return r
 	}
-	fmt.Fprintf(c.out, "--- %s: %s (%.2fs)\n", verdict, name, r.Seconds)
+	r.show(c.out)
+	return r
+}
+
+// show prints a test as the go command does.
+func (r testResult) show(w io.Writer) {
+	verdict := "PASS"
+	if !r.OK {
+		verdict = "FAIL"
+	}
+	fmt.Fprintf(w, "--- %s: %s (%.2fs)\n", verdict, r.Name, r.Seconds)
 	for _, text := range []string{r.Output, r.Error} {
 		for line := range strings.Lines(text) {
-			fmt.Fprintf(c.out, "    %s\n", strings.TrimSuffix(line, "\n"))
+			fmt.Fprintf(w, "    %s\n", strings.TrimSuffix(line, "\n"))
 		}
 	}
-	return r
 }
 
 // withData runs a test that has a data folder of its own.
@@ -361,6 +396,9 @@ func (f folderResult) show(w io.Writer, o testFlags) {
 		fmt.Fprintf(w, "?   \t%s\t[no test files]\n", f.Folder)
 		return
 	case !f.ok():
+		if f.idle > 0 {
+			fmt.Fprintf(w, "%s not run\n", count(f.idle, "test"))
+		}
 		fmt.Fprintf(w, "FAIL\nFAIL\t%s\t%.3fs\n", f.Folder, f.Seconds)
 		return
 	case o.verbose:
