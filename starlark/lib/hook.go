@@ -60,7 +60,7 @@ var hookRows = []row{
 			{Name: "approve", Type: value.Callable, Doc: "Decides; called with the tool's name and a dict of its arguments. A person if missing."}},
 		Returns: "a hook",
 	}, (*Behaviour).planMode},
-	intHook("token_budget", "tokens", 4000, "Ends a run before a request that would take it beyond so many tokens.", llm.TokenBudget),
+	intHook("token_budget", "tokens", 4000, "Ends a run as failed, token_budget, before a request that would take it beyond so many tokens, asked and answered. The first request is always made.", llm.TokenBudget),
 	intHook("truncate_results", "bytes", 2000, "Cuts what tools give the model.", llm.TruncateResults),
 	intHook("compaction", "tokens", 2000, "Cuts the history of requests, the oldest turns first.", llm.Compaction),
 	intHook("tool_error_budget", "times", 2, "Tells the model to try something else after a tool failed so often.", llm.ToolErrorBudget),
