@@ -21,7 +21,7 @@ func (c *cli) docVerb() *cobra.Command {
 			_, err := io.WriteString(c.out, lib.Markdown())
 			return err
 		}
-		all := lib.Catalogue()
+		all := documented()
 		if len(args) == 0 {
 			return c.print(all, func(w io.Writer) { listEntries(w, all) })
 		}
@@ -35,7 +35,7 @@ func (c *cli) docVerb() *cobra.Command {
 	cmd.Example = "edged doc bb.set\nedged doc future"
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the whole manual")
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
-		for _, e := range lib.Catalogue() {
+		for _, e := range documented() {
 			names = append(names, e.Name+"\t"+e.Summary())
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
