@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -313,8 +314,9 @@ func (c *cli) testOne(name string, t lib.TestOptions, o testFlags, b bubble) tes
 	t.Out, t.Settle = &out, synctest.Wait
 	began := time.Now()
 	var late atomic.Bool
-	limit := time.AfterFunc(o.timeout, func() { late.Store(true) })
-	dead := time.AfterFunc(o.timeout+testGrace, func() { // not even that ends it
+	most := cmp.Or(o.timeout, time.Minute)
+	limit := time.AfterFunc(most, func() { late.Store(true) })
+	dead := time.AfterFunc(most+testGrace, func() { // not even that ends it
 		fmt.Fprintf(c.out, "--- FAIL: %s (%.2fs)\n    %s: the test takes too long, and can't be ended: it does not let time pass\nFAIL\n", name, time.Since(began).Seconds(), t.File)
 		os.Exit(exitProblem)
 	})
