@@ -74,11 +74,18 @@ func lessonOf(ctx context.Context, cfg *config.Config) (lesson, error) {
 		l.add(ctx, t)
 	}
 	if len(l.Robot.Tools) == 0 {
-		return l, fmt.Errorf("train: no tool of %s has a phrase to learn from: give one sentences or examples, Tool(go_to, examples = [\"go to the {place}\"])%s", cfg.Dir(), l.reasons())
+		return l, &nothingSaidError{cfg.Dir(), l.reasons()}
 	}
 	own, err := declined(filepath.Join(cfg.Dir(), declineFile))
 	l.Robot.Decline = append(l.Robot.Decline, own...)
 	return l, err
+}
+
+// nothingSaidError is that nobody knows how people ask for a robot's tools.
+type nothingSaidError struct{ dir, reasons string }
+
+func (e *nothingSaidError) Error() string {
+	return fmt.Sprintf("train: no tool of %s has a phrase to learn from: give one sentences or examples, Tool(go_to, examples = [\"go to the {place}\"])%s", e.dir, e.reasons)
 }
 
 func (l *lesson) reasons() string {

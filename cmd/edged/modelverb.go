@@ -274,7 +274,8 @@ func (c *cli) modelRemove(cmd *cobra.Command, s *servers, args []string) error {
 type measured struct {
 	Name          string        `json:"name"`
 	bench.Figures               // speed
-	Calls         *train.Report `json:"calls,omitempty"` // on the robot's own tools
+	Calls         *train.Report `json:"calls,omitempty"`    // on the robot's own tools
+	Uncalled      string        `json:"uncalled,omitempty"` // why there are none
 }
 
 func (c *cli) modelBench(with func(func(*cobra.Command, *servers, []string) error) func(*cobra.Command, []string) error) *cobra.Command {
@@ -298,7 +299,11 @@ func (c *cli) modelBench(with func(func(*cobra.Command, *servers, []string) erro
 			robot := train.Demo()
 			if _, err := os.Stat(filepath.Join(s.cfg.Dir(), "main.star")); err == nil {
 				l, err := lessonOf(ctx, s.cfg)
-				if err != nil {
+				var none *nothingSaidError
+				switch {
+				case errors.As(err, &none): // how fast it is can be told all the same
+					out.Uncalled, n = "no calls: its tools have neither sentences nor examples"+none.reasons, 0
+				case err != nil:
 					return err
 				}
 				robot = l.Robot
@@ -326,11 +331,16 @@ func (m measured) tell(w io.Writer) {
 	fmt.Fprintf(w, "%s: first word after %.0f ms", m.Name, ms(m.First))
 	if m.Rate > 0 {
 		fmt.Fprintf(w, ", %.1f tokens/s", m.Rate)
+	} else {
+		fmt.Fprint(w, ", no tokens/s: its answers come whole")
 	}
 	if load := m.Load; load > 0 {
 		fmt.Fprintf(w, ", loaded in %.1f s", load.Seconds())
 	}
 	fmt.Fprintln(w)
+	if m.Uncalled != "" {
+		fmt.Fprintln(w, m.Uncalled)
+	}
 	if m.Calls == nil {
 		return
 	}
