@@ -313,6 +313,9 @@ func (m *Model) fill(ctx context.Context, r llm.Request, text string, say func(s
 // close says in a sentence what a tool gave, word by word.
 func (m *Model) close(ctx context.Context, result string, say func(string) error) (llm.Message, error) {
 	text := m.known.Replies.Sentence(result)
+	if why, failed := failure(result); failed {
+		return llm.Message{}, &llm.End{Reply: text, Err: fmt.Errorf("%w: %s", agent.ErrFailed, why)}
+	}
 	for _, piece := range strings.SplitAfter(text, " ") {
 		if err := ctx.Err(); err != nil {
 			return llm.Message{}, err

@@ -86,10 +86,10 @@ func TestLastWordsOnly(t *testing.T) {
 func TestToolResult(t *testing.T) {
 	m := model(t)
 	r := ask("turn left")
-	r.Messages = append(r.Messages, llm.Message{Role: llm.Assistant, Calls: []llm.Call{{ID: "builtin-1", Name: "turn"}}}, llm.Message{Role: llm.ToolRole, CallID: "builtin-1", Text: `{"error":"blocked"}`})
+	r.Messages = append(r.Messages, llm.Message{Role: llm.Assistant, Calls: []llm.Call{{ID: "builtin-1", Name: "turn"}}}, llm.Message{Role: llm.ToolRole, CallID: "builtin-1", Text: "87 %"})
 	var heard strings.Builder
 	a, err := m.Chat(t.Context(), r, func(s string) error { heard.WriteString(s); return nil })
-	if err != nil || a.Text != "That did not work: blocked." || heard.String() != a.Text || a.Finish != llm.FinishStop {
+	if err != nil || a.Text != "It reads 87 %." || heard.String() != a.Text || a.Finish != llm.FinishStop {
 		t.Errorf("got %+v, %v; streamed %q", a, err, heard.String())
 	}
 }
@@ -242,7 +242,7 @@ func TestBar(t *testing.T) {
 // TestModel: the contract of all models.
 func TestModel(t *testing.T) {
 	closing := ask("turn left")
-	closing.Messages = append(closing.Messages, llm.Message{Role: llm.Assistant, Calls: []llm.Call{{ID: "builtin-1", Name: "turn"}}}, llm.Message{Role: llm.ToolRole, CallID: "builtin-1", Text: "error: the door is closed"})
+	closing.Messages = append(closing.Messages, llm.Message{Role: llm.Assistant, Calls: []llm.Call{{ID: "builtin-1", Name: "turn"}}}, llm.Message{Role: llm.ToolRole, CallID: "builtin-1", Text: "87 %"})
 	m := model(t)
 	llmtest.Run(t, func(*testing.T) llm.Model { return m }, llmtest.Traits{
 		Chat: closing, Pieces: true, Call: ask("turn left ninety degrees"), Refuses: llm.ErrNoMatch, Empty: llm.ErrNoMatch,
@@ -253,6 +253,20 @@ func TestModel(t *testing.T) {
 			{Name: "no bound", Request: llmtest.Under(llmtest.Ask("turn left"), `{"type":"integer","minimum":2,"maximum":1}`), Want: llm.ErrBadSchema},
 		},
 	})
+}
+
+// TestFailedTool: a run whose tool failed is no success.
+func TestFailedTool(t *testing.T) {
+	r := ask("turn left")
+	r.Messages = append(r.Messages, llm.Message{Role: llm.ToolRole, CallID: "builtin-1"})
+	for _, text := range []string{"error: the door is closed", `{"error":"the door is closed"}`, `"error: the door is closed"`} {
+		r.Messages[len(r.Messages)-1].Text = text
+		_, err := model(t).Chat(t.Context(), r, nil)
+		var end *llm.End
+		if !errors.As(err, &end) || err.Error() != "failed: the door is closed" || end.Reply != "That did not work: the door is closed." {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
 }
 
 func Example() {

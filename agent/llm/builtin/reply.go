@@ -56,3 +56,20 @@ func (r Replies) Sentence(result string) string {
 	}
 	return or(r.Done, "Done.")
 }
+
+// failure reports whether a tool's result tells of an error, and which.
+func failure(result string) (why string, failed bool) {
+	result = strings.TrimSpace(result)
+	var o struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal([]byte(result), &o) == nil && o.Error != "" {
+		return o.Error, true
+	}
+	var text string
+	if json.Unmarshal([]byte(result), &text) != nil {
+		text = result
+	}
+	why, failed = strings.CutPrefix(text, "error:")
+	return strings.TrimSpace(why), failed
+}

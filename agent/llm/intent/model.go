@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"edged/agent"
 	"edged/agent/llm"
 )
 
@@ -75,10 +76,11 @@ func (m *Model) answerUser(text string, r llm.Request, say func(string) error) (
 }
 
 // answerTool answers from the template of the sentence whose call the tool
-// carried out. A tool that failed is not answered as if it had not.
+// carried out. A tool that failed ends the run as failed, in its words.
 func (m *Model) answerTool(result llm.Message, dialogue []llm.Message, say func(string) error) (llm.Message, error) {
 	if trouble, failed := failure(result.Text); failed {
-		return finish(trouble, say)
+		why := strings.TrimSpace(strings.TrimPrefix(trouble, "error:"))
+		return llm.Message{}, fmt.Errorf("%w: %s", agent.ErrFailed, why)
 	}
 	for i := len(dialogue) - 1; i >= 0; i-- {
 		if dialogue[i].Role != llm.User {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"edged/agent"
 	"edged/agent/llm"
 )
 
@@ -33,7 +34,7 @@ func TestChat(t *testing.T) {
 	}
 	for _, trouble := range []string{`{"error": "the door is closed"}`, "error: the door is closed"} {
 		dialogue[len(dialogue)-1].Text = trouble
-		if a, err = m.Chat(ctx, llm.Request{Messages: dialogue, Tools: tools}, nil); err != nil || !strings.Contains(a.Text, "door is closed") || strings.Contains(a.Text, "Going") {
+		if a, err = m.Chat(ctx, llm.Request{Messages: dialogue, Tools: tools}, nil); !errors.Is(err, agent.ErrFailed) || err.Error() != "failed: the door is closed" {
 			t.Errorf("a failed tool was answered %q, %v", a.Text, err)
 		}
 	}
