@@ -294,6 +294,7 @@ func (a *Agent) room(ctx context.Context) int {
 
 // Run does a task: it asks the model, runs what that calls, and answers.
 func (a *Agent) Run(ctx context.Context, task agent.Task) (agent.Result, error) {
+	caller := ctx
 	if a.o.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, a.o.Timeout)
@@ -307,6 +308,9 @@ func (a *Agent) Run(ctx context.Context, task agent.Task) (agent.Result, error) 
 	r.Tainted = r.Tainted || t.Tainted && !a.o.TaintedWrites
 	if err != nil && ctx.Err() != nil && agent.StatusOf(err) == agent.Failed {
 		err = fmt.Errorf("%w (%w)", ctx.Err(), err)
+	}
+	if agent.StatusOf(err) == agent.Timeout && caller.Err() == nil && ctx.Err() != nil {
+		r.Reason = fmt.Sprintf("no answer within %v", a.o.Timeout)
 	}
 	r, err = t.fireEnd(ctx, r, err)
 	if err != nil && r.Reason == "" {

@@ -258,6 +258,7 @@ func scale(c *value.Call, arg string, lo float64, known ...string) (map[string]a
 func (a *scriptAgent) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	ctx, over := a.b.turn(ctx)
 	defer over()
+	caller := ctx
 	if a.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, a.timeout)
@@ -269,6 +270,9 @@ func (a *scriptAgent) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	}
 	r := a.run(script.WithRole(ctx, fmt.Sprintf("agent %q", a.name)), t)
 	v, err := a.b.do(r, a.cb, task)
+	if agent.StatusOf(err) == agent.Timeout && caller.Err() == nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, a.timeout)
+	}
 	if err != nil {
 		return agent.Result{}, ofDecline(err)
 	}

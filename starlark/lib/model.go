@@ -119,6 +119,11 @@ func (b *Behaviour) choiceOf(c *value.Call, arg string) (choice, error) {
 				return ch, err
 			}
 		}
+		if kind, file, has := strings.Cut(name, ":"); has && (kind == "replay" || kind == "builtin") {
+			if _, err := fs.Stat(b.dir, path.Clean(file)); err != nil {
+				return ch, c.Errorf(arg, "argument %q: %s: there is no file %s in the robot's folder", arg, name, file)
+			}
+		}
 		b.mu.Lock()
 		if onServer(name) {
 			b.served[name] = true

@@ -168,7 +168,7 @@ def test_falls_back():
 def test_timeout():
     model.says("late", delay = "1m")
     r = slow.run("hi")
-    assert.eq([r.status, r.elapsed < time.parse_duration("6s")], ["timeout", True])
+    assert.eq([r.status, r.reason, r.elapsed < time.parse_duration("6s")], ["timeout", "no answer within 5s", True])
 
 def test_stop_cancels_the_turn():
     model.says("late", delay = "1m")
@@ -205,13 +205,11 @@ func TestReplay(t *testing.T) {
 {"format":"edged model traffic 1"}
 -- main.star --
 a = Agent("a", model = "replay:talk.jsonl")
-missing = Agent("missing", model = "replay:none.jsonl")
 -- main_test.star --
-load("main.star", "a", "missing")
+load("main.star", "a")
 
 def test_replay():
     assert.contains(a.run("hi").reason, "recording has no answer to this request")
-    assert.contains(missing.run("hi").reason, "none.jsonl")
 `)
 }
 
@@ -222,7 +220,9 @@ func TestModelGrants(t *testing.T) {
 		for _, row := range []struct{ script, want string }{
 			{`Agent("a", model = "qwen2.5:1.5b")`, "add to edged.toml, under [allow]: llm = [\"ollama:qwen2.5:1.5b\"]"},
 			{`Agent("a", model = "openai:m@http://box:1/v1")`, "llm = [\"openai:m@http://box:1/v1\"]"},
-			{`Agent("a", model = ["builtin", "replay:x"])`, ""},
+			{`Agent("a", model = ["builtin", "replay:main.star"])`, ""},
+			{`Agent("a", model = "replay:none.jsonl")`, "there is no file none.jsonl in the robot's folder"},
+			{`Agent("a", model = ["intent", "builtin:none.gguf"])`, "there is no file none.gguf in the robot's folder"},
 			{`Agent("a", model = "ollama:tiny")`, ""},
 			{`Agent("a", model = "builtin", tools = [mcp("stdio:thing -x")])`, "exec = [\"thing -x\"]"},
 			{`Agent("a", model = "builtin", tools = [mcp("http://box/mcp")])`, "http = [\"http://box/mcp\"]"},
