@@ -56,7 +56,7 @@ var testRows = []testRow{
 		Name: "assert.fails", Doc: "Calls a function and fails if it does not fail.", Example: "assert.fails(lambda: bb.incr(\"guard/name\"), contains = \"not a number\")",
 		Params: []value.Param{
 			{Name: "fn", Type: value.Callable, Required: true, Positional: true, Doc: "The function."},
-			{Name: "contains", Type: value.String, Default: "", Doc: "What its error must say."}},
+			{Name: "contains", Type: value.String, Default: "", Doc: "What its error must say."}, msgParam},
 		Rest: "args", Returns: "the error's text",
 	}, assertFails},
 	{value.Func{
@@ -184,7 +184,7 @@ func assertContains(_ *testRobot, c *value.Call) (starlark.Value, error) {
 func assertFails(_ *testRobot, c *value.Call) (starlark.Value, error) {
 	_, err := starlark.Call(c.Thread, c.Callable("fn"), c.Rest(), nil)
 	if err == nil {
-		return nil, &value.Error{Msg: fmt.Sprintf("%s did not fail", c.Callable("fn").Name())}
+		return nil, notSo(c, "%s did not fail", c.Callable("fn").Name())
 	}
 	if cerr := c.Context().Err(); cerr != nil {
 		return nil, cerr
@@ -194,7 +194,7 @@ func assertFails(_ *testRobot, c *value.Call) (starlark.Value, error) {
 		text = ve.Error()
 	}
 	if want := c.String("contains"); !strings.Contains(text, want) {
-		return nil, &value.Error{Msg: fmt.Sprintf("it failed with %q, want %q in that", text, want)}
+		return nil, notSo(c, "it failed with %q, want %q in that", text, want)
 	}
 	return starlark.String(text), nil
 }

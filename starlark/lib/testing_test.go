@@ -35,6 +35,11 @@ def test_each_change_of_the_world_is_seen():
     readings = [l for l in trace("hw/battery").splitlines() if "\"value\":30" in l]
     assert.true(len(readings) > 0)
 
+def test_failures_are_told():
+    text = assert.fails(lambda: assert.fails(lambda: None, msg = "no jam"))
+    assert.contains(text, "no jam: ")
+    assert.contains(assert.fails(lambda: assert.fails(lambda: fail("x"), contains = "y", msg = "jam")), "jam: it failed with")
+
 def test_text_is_quoted():
     publish("box/text", "42")
     publish("box/number", 42)
