@@ -52,7 +52,7 @@ type status struct {
 	Trace   *trace.Stats      `json:"trace,omitempty"`
 
 	Models map[string]llm.QueueStatus `json:"models,omitempty"` // who waits for which server
-	Tree    background.Status `json:"tree"`
+	Tree   background.Status          `json:"tree"`
 }
 
 // memoryUse is what the process takes, in bytes, beside what it aims at.

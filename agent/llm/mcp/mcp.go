@@ -120,7 +120,9 @@ func (c *Client) tool(t *mcp.Tool) (llm.Tool, error) {
 	out := llm.Tool{
 		Name: c.o.Prefix + t.Name, Doc: t.Description, Params: params,
 		Effect: llm.Write, Foreign: true, Timeout: c.o.Timeout,
-		Do: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) { return c.call(ctx, t.Name, args) },
+		Do: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+			return c.call(ctx, t.Name, args)
+		},
 	}
 	if out.Doc == "" {
 		out.Doc = t.Title
