@@ -121,6 +121,9 @@ func (r *Rig) trip(ctx context.Context, source, reason string, latch bool) *halt
 	for _, g := range goals {
 		g.tell()
 	}
+	if len(goals) > 0 {
+		r.speak() // the act may be over already, and have spoken before
+	}
 	if len(todo) > 0 {
 		r.lanes.Go(func() { r.cascade(todo) })
 	}
