@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +22,15 @@ type counted struct {
 	infoErr error
 	err     error
 	said    string // before the error
+	mu      sync.Mutex
 	asked   int
 	read    int // how often it was asked what it can do
 }
 
 func (c *counted) Chat(_ context.Context, _ llm.Request, say func(string) error) (llm.Message, error) {
+	c.mu.Lock()
 	c.asked++
+	c.mu.Unlock()
 	if c.said != "" && say != nil {
 		if err := say(c.said); err != nil {
 			return llm.Message{}, err
@@ -38,7 +42,12 @@ func (c *counted) Chat(_ context.Context, _ llm.Request, say func(string) error)
 	return llm.Message{Role: llm.Assistant, Text: c.info.Name}, nil
 }
 
-func (c *counted) Describe(context.Context) (llm.Info, error) { c.read++; return c.info, c.infoErr }
+func (c *counted) Describe(context.Context) (llm.Info, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read++
+	return c.info, c.infoErr
+}
 
 func able(name string) *counted {
 	return &counted{info: llm.Info{Name: name, Tools: true, Schema: true, Thinking: true}}

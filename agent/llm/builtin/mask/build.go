@@ -107,19 +107,18 @@ func (b *builder) number(s *Schema) (int16, error) {
 		}
 	}
 	unit := math.Pow10(int(n.scale))
-	n.lo, n.hi = int64(math.Ceil(nearly(lo*unit))), int64(math.Floor(nearly(hi*unit)))
+	first, last := math.Round(lo*unit), math.Round(hi*unit)
+	if first/unit < lo { // the quotient is the number that a reader of it gets
+		first++
+	}
+	if last/unit > hi {
+		last--
+	}
+	n.lo, n.hi = int64(first), int64(last)
 	if n.lo > n.hi {
 		return 0, fmt.Errorf("%w: no number from %v to %v", ErrImpossible, s.Min, s.Max)
 	}
 	return b.add(n), nil
-}
-
-// nearly takes away what a multiplication by a power of ten adds.
-func nearly(v float64) float64 {
-	if r := math.Round(v); math.Abs(v-r) < 1e-6 {
-		return r
-	}
-	return v
 }
 
 func jsonNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
