@@ -159,12 +159,6 @@ func resultOf(r agent.Result, began time.Time) *askResult {
 		}
 	}
 	walk(r)
-	// Sentences and the model in the binary answer with the error of their one
-	// call. For a person that is no success.
-	why, failed := strings.CutPrefix(out.Reply, "error: ")
-	if failed && out.Status == agent.Done && !slices.ContainsFunc(out.Tools, func(t askTool) bool { return t.Error == "" }) {
-		out.Status, out.Reason, out.Reply = agent.Failed, why, ""
-	}
 	return out
 }
 
@@ -274,7 +268,6 @@ func (c *cli) listen(ctx context.Context, cl *control.Client, q askRequest) erro
 			res = p.Result
 		case p.Question != nil:
 			return c.answer(ctx, *p.Question)
-		case heard.Len() == 0 && strings.HasPrefix(p.Say, "error: "): // the result says it
 		case !c.json:
 			heard.WriteString(p.Say)
 			fmt.Fprint(c.out, p.Say)

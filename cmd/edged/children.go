@@ -31,13 +31,7 @@ func children(args []string) (code int, ours bool) {
 		}
 		return exitOK, true
 	case hostWord:
-		names := lib.Predeclared()
-		for n := range names {
-			if n != "json" && n != "math" && n != "re" { // these need nothing of the robot
-				delete(names, n)
-			}
-		}
-		return script.HostMain(names), true
+		return script.HostMain(lib.HostNames()), true
 	}
 	return exitOK, false
 }

@@ -21,7 +21,7 @@ import (
 
 // openMind makes what agents with models need. Nothing is connected.
 func (r *robot) openMind() (err error) {
-	if r.words, err = stopWords(r.cfg); err != nil {
+	if r.words, err = r.cfg.Stop.Heard(); err != nil {
 		return err
 	}
 	if err := r.rig.Hear(r.words.Stops); err != nil {

@@ -265,7 +265,7 @@ func testOptions(cfg *config.Config, folder fs.FS) lib.TestOptions {
 	o := lib.TestOptions{
 		Folder: folder, Name: folderOf(cfg), Grants: grantsOf(cfg), Env: lookup(cfg.Env), Secret: noSecrets(cfg), Limits: limitsOf(cfg),
 	}
-	o.Words, _ = stopWords(cfg) // what is wrong with the settings, check says
+	o.Words, _ = cfg.Stop.Heard() // settings with wrong words are not loaded
 	if len(cfg.Devices) == 0 {
 		return o // the apartment
 	}

@@ -175,6 +175,9 @@ func (c *Config) check() error {
 	if err := c.checkModels(); err != nil {
 		return err
 	}
+	if _, err := c.Stop.Heard(); err != nil {
+		return &Error{Where: c.where("stop"), Msg: "the words that stop the robot: " + err.Error()}
+	}
 	for name, d := range c.Devices {
 		if _, ok := d["driver"].(string); !ok {
 			return &Error{Where: c.where("devices"), Msg: fmt.Sprintf("device %q has no driver", name), Hint: `write driver = "sysfs.sensor" or another that doc/configuration.md lists`}
