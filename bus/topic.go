@@ -90,6 +90,3 @@ func Match(filter, topic string) bool {
 		filter, topic = frest, trest
 	}
 }
-
-// exact reports whether a filter can match one topic only.
-func exact(f string) bool { return f != "*" && !strings.ContainsAny(f, "+#") }

@@ -76,12 +76,6 @@ func wordsOf(text string) string {
 	}), " ")
 }
 
-// InputNoneOf blocks tasks with one of these words or phrases.
-func InputNoneOf(reply string, phrases ...string) Hook {
-	none := NoneOf(phrases...)
-	return InputGuardrail(reply, func(ctx context.Context, t agent.Task) error { return none(ctx, t.Text()) })
-}
-
 // MaxLength cuts an answer after the last sentence that ends within n bytes.
 func MaxLength(n int) Hook {
 	return Hook{

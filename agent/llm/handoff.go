@@ -118,13 +118,6 @@ func Dialogue(ctx context.Context) []Message { return carriedBy(ctx).dialogue }
 // its prompt.
 func Tainted(ctx context.Context) bool { return carriedBy(ctx).tainted }
 
-// WithTaint returns a context whose agents take their prompt for untrusted.
-func WithTaint(ctx context.Context) context.Context {
-	c := carriedBy(ctx)
-	c.tainted = true
-	return context.WithValue(ctx, carriedKey{}, c)
-}
-
 // carry is what goes along from this run.
 func (t *turn) carry() carried {
 	c := carried{depth: t.from.depth + 1, tainted: t.Tainted && !t.a.o.TaintedWrites, origin: t.Task.Origin, allow: t.from.allow}

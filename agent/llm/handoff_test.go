@@ -202,7 +202,7 @@ func TestDialogueForWorkflows(t *testing.T) {
 	if got := roles(m.asked[0].Messages); seen != "u:hi | a:Hello." || got != "s | u:a | a:b | u:go" {
 		t.Errorf("the workflow saw %s, its leaf %s", seen, got)
 	}
-	if llm.Dialogue(t.Context()) != nil || llm.Tainted(t.Context()) || !llm.Tainted(llm.WithTaint(t.Context())) {
+	if llm.Dialogue(t.Context()) != nil || llm.Tainted(t.Context()) {
 		t.Error("what nobody carries is there")
 	}
 }

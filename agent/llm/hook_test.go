@@ -137,9 +137,9 @@ func TestGuardrails(t *testing.T) {
 		reply  string
 		reason string
 	}{
-		{llm.InputNoneOf("I can't help with that.", "arm"), "raise the ARM!", "Ok.", agent.Blocked, "I can't help with that.", `"arm" is not for this agent`},
-		{llm.InputNoneOf("no", "arm", "burn down"), "set the alarm", "Ok.", agent.Done, "Ok.", ""},
-		{llm.InputNoneOf("no", "burn down"), "burn, down", "Ok.", agent.Blocked, "no", "burn down"},
+		{inputNoneOf("I can't help with that.", "arm"), "raise the ARM!", "Ok.", agent.Blocked, "I can't help with that.", `"arm" is not for this agent`},
+		{inputNoneOf("no", "arm", "burn down"), "set the alarm", "Ok.", agent.Done, "Ok.", ""},
+		{inputNoneOf("no", "burn down"), "burn, down", "Ok.", agent.Blocked, "no", "burn down"},
 		{llm.OutputGuardrail("Let's talk of something else.", llm.NoneOf("stupid")), "x", "You are stupid.", agent.Blocked, "Let's talk of something else.", "stupid"},
 		{llm.MaxLength(12), "x", "One two. Three four five. Six.", agent.Done, "One two.", ""},
 		{llm.MaxLength(9), "x", "abcdefghijklmnop", agent.Done, "abcdef…", ""},
@@ -342,4 +342,9 @@ func ExampleAgent() {
 	r, _ := agent.Run(context.Background(), butler, agent.Task{Input: "some light in the hall"})
 	fmt.Println(r.Status, r.Reply, log)
 	// Output: done The hall is lit. [light{"level":30,"room":"hall"}]
+}
+
+func inputNoneOf(reply string, phrases ...string) llm.Hook {
+	none := llm.NoneOf(phrases...)
+	return llm.InputGuardrail(reply, func(ctx context.Context, t agent.Task) error { return none(ctx, t.Text()) })
 }

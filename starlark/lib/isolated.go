@@ -33,7 +33,8 @@ type Isolation struct {
 	Ended func(err error)
 }
 
-// HostNames are the names that a child answers itself.
+// HostNames are the names that a child answers itself: they need nothing of the
+// robot.
 func HostNames() starlark.StringDict {
 	all := Predeclared()
 	return starlark.StringDict{"json": all["json"], "math": all["math"], "re": all["re"]}

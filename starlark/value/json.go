@@ -25,52 +25,6 @@ func EncodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// DecodeJSON reads JSON text into a Go tree: whole numbers that fit are int64,
-// all others float64.
-func DecodeJSON(text []byte) (any, error) {
-	if err := checkJSON(string(text)); err != nil {
-		return nil, fmt.Errorf("value: decode: %w", err)
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("value: decode: %w", err)
-	}
-	if d.More() {
-		return nil, fmt.Errorf("value: decode: text after the value at offset %d", d.InputOffset())
-	}
-	return numbers(v)
-}
-
-func numbers(v any) (any, error) {
-	switch v := v.(type) {
-	case json.Number:
-		x, err := fromNumber(string(v))
-		if err != nil {
-			return nil, err
-		}
-		return ToGo(x)
-	case []any:
-		for i := range v {
-			x, err := numbers(v[i])
-			if err != nil {
-				return nil, err
-			}
-			v[i] = x
-		}
-	case map[string]any:
-		for k := range v {
-			x, err := numbers(v[k])
-			if err != nil {
-				return nil, err
-			}
-			v[k] = x
-		}
-	}
-	return v, nil
-}
-
 // checkJSON refuses text that is too long or nested too deep to be handed to
 // the decoder, which recurses, and numbers of a length that takes its time.
 func checkJSON(s string) error {

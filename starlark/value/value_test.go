@@ -138,22 +138,6 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
-	v, err := value.DecodeJSON([]byte(`{"a": [1, 2.5, 12345678901234567890, "x", null, true]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]any{"a": []any{int64(1), 2.5, 12345678901234567890.0, "x", nil, true}}
-	if !reflect.DeepEqual(v, want) {
-		t.Errorf("got %#v, want %#v", v, want)
-	}
-	for _, s := range []string{strings.Repeat("[", 200), "1 2", "{", strings.Repeat("9", 2000)} {
-		if v, err := value.DecodeJSON([]byte(s)); err == nil {
-			t.Errorf("%.20s: got %v, want an error", s, v)
-		}
-	}
-}
-
 var lamp = value.Func{
 	Name: "lamp",
 	Doc:  "Switches a lamp. It glows.",
@@ -339,24 +323,4 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-}
-
-func FuzzDecodeJSON(f *testing.F) {
-	for _, s := range []string{`{"a":[1,2.5,"x"]}`, "[[[", `"\u00`, "1e999", "-"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		v, err := value.DecodeJSON(text)
-		if err != nil {
-			return
-		}
-		s, err := value.FromGo(v)
-		if err != nil {
-			t.Fatalf("decoded, but %v", err)
-		}
-		back, err := value.ToGo(s)
-		if err != nil || !reflect.DeepEqual(v, back) {
-			t.Fatalf("got %#v, %v, want %#v", back, err, v)
-		}
-	})
 }

@@ -53,7 +53,10 @@ func (b *bench) add(r row) {
 
 func (r row) markdown() string {
 	mark := "yes"
-	if !r.ok {
+	switch {
+	case r.goal == "":
+		mark = ""
+	case !r.ok:
 		mark = "**no**"
 	}
 	ratio := ""

@@ -68,13 +68,6 @@ func (d *diary) gives(name string, out any) agent.Agent {
 	})
 }
 
-func (d *diary) fails(name string, err error) agent.Agent {
-	return agent.Func(name, func(ctx context.Context, t agent.Task) (agent.Result, error) {
-		d.note("%s(%s)", name, t.Text())
-		return agent.Result{}, err
-	})
-}
-
 func check(t *testing.T, got any, want string) {
 	t.Helper()
 	if s := fmt.Sprint(got); s != want {

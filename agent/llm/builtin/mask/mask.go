@@ -187,14 +187,3 @@ func (m *Mask) Advance(s *State, piece []byte) bool {
 func (m *Mask) Copying(s *State) bool {
 	return s.top > 0 && m.nodes[s.stack[s.top-1].node].kind == text && s.stack[s.top-1].phase > 0
 }
-
-// Named gives the tool that is being called, once its name is written.
-func (m *Mask) Named(s *State) (name string, ok bool) {
-	f, n := &s.stack[0], &m.nodes[m.root]
-	if n.kind != call || f.phase == 0 {
-		return "", false
-	}
-	head := n.entries[f.lo].text
-	err := json.Unmarshal([]byte(head[len(`{"name":`):len(head)-len(`,"arguments":`)]), &name)
-	return name, err == nil
-}

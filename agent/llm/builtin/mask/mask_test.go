@@ -289,22 +289,6 @@ func TestTails(t *testing.T) {
 	}
 }
 
-func TestNamed(t *testing.T) {
-	m, err := Calls(tools(t), "stop")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := m.Start()
-	m.Advance(&s, []byte(`{"name":"stop`))
-	if name, ok := m.Named(&s); ok {
-		t.Errorf("named %q too early", name)
-	}
-	m.Advance(&s, []byte(`","arguments":`))
-	if name, ok := m.Named(&s); !ok || name != "stop" {
-		t.Errorf("named %q, %v", name, ok)
-	}
-}
-
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"type":"integer","minimum":3,"maximum":2}`:               "above",
