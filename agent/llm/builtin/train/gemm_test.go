@@ -17,7 +17,7 @@ func TestGemm(t *testing.T) {
 		}
 		return x
 	}
-	for _, s := range [][3]int{{128, 96, 64}, {5, 32, 7}, {1, 64, 1}, {33, 32, 128}} {
+	for _, s := range [][3]int{{128, 96, 64}, {5, 32, 7}, {1, 64, 1}, {33, 32, 128}, {4, 16, 1}, {7, 35, 9}, {6, 15, 3}} {
 		m, n, k := s[0], s[1], s[2]
 		for _, turned := range []bool{false, true} {
 			for _, acc := range []bool{false, true} {

@@ -22,7 +22,7 @@ func spawn(n int, f func(int)) {
 
 // TestMake trains the embedded model anew, if told where to put it:
 //
-//	GOEXPERIMENT=simd EDGED_TRAIN=/tmp/robot.gguf go test -run TestMake -timeout 1h ./agent/llm/builtin/train
+//	EDGED_TRAIN=/tmp/robot.gguf go test -run TestMake -timeout 1h ./agent/llm/builtin/train
 func TestMake(t *testing.T) {
 	path := os.Getenv("EDGED_TRAIN")
 	if path == "" {

@@ -9,8 +9,8 @@
 //	file, err := train.Train(ctx, robot, train.Options{Workers: 2, Spawn: spawn, Progress: tell})
 //	err = file.Write(f, engine.Q8)
 //
-// Training takes 10 to 20 minutes on two cores; built with GOEXPERIMENT=simd
-// on a machine with AVX-512 it is five times as fast.
+// Training takes about 13 minutes on two cores with AVX2; where there is none,
+// on a Pi say, give it fewer steps or a Limit.
 package train
 
 import (

@@ -1,0 +1,80 @@
+#include "textflag.h"
+
+// func tile(c *float32, ldc int, a *float32, as, ak int, b *float32, ldb, k int, acc bool)
+//
+// Y0 to Y7 are the 4 rows by 16 columns of C, Y8 and Y9 a row of B, Y10 to Y13
+// a number of each row of A.
+TEXT ·tile(SB), NOSPLIT, $0-65
+	MOVQ c+0(FP), DI
+	MOVQ ldc+8(FP), SI
+	MOVQ a+16(FP), R8
+	MOVQ as+24(FP), R9
+	MOVQ ak+32(FP), R10
+	MOVQ b+40(FP), R11
+	MOVQ ldb+48(FP), R12
+	MOVQ k+56(FP), CX
+	MOVBLZX acc+64(FP), AX
+	SHLQ $2, SI // numbers to bytes
+	SHLQ $2, R9
+	SHLQ $2, R10
+	SHLQ $2, R12
+	LEAQ (R9)(R9*2), R13
+	LEAQ (SI)(SI*2), R14
+
+	TESTL AX, AX
+	JNZ   load
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	JMP   begin
+
+load:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DI)(SI*1), Y2
+	VMOVUPS 32(DI)(SI*1), Y3
+	VMOVUPS (DI)(SI*2), Y4
+	VMOVUPS 32(DI)(SI*2), Y5
+	VMOVUPS (DI)(R14*1), Y6
+	VMOVUPS 32(DI)(R14*1), Y7
+
+begin:
+	TESTQ CX, CX
+	JZ    store
+
+next:
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (R8)(R9*1), Y11
+	VBROADCASTSS (R8)(R9*2), Y12
+	VBROADCASTSS (R8)(R13*1), Y13
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VFMADD231PS  Y8, Y11, Y2
+	VFMADD231PS  Y9, Y11, Y3
+	VFMADD231PS  Y8, Y12, Y4
+	VFMADD231PS  Y9, Y12, Y5
+	VFMADD231PS  Y8, Y13, Y6
+	VFMADD231PS  Y9, Y13, Y7
+	ADDQ         R10, R8
+	ADDQ         R12, R11
+	DECQ         CX
+	JNZ          next
+
+store:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, (DI)(SI*1)
+	VMOVUPS Y3, 32(DI)(SI*1)
+	VMOVUPS Y4, (DI)(SI*2)
+	VMOVUPS Y5, 32(DI)(SI*2)
+	VMOVUPS Y6, (DI)(R14*1)
+	VMOVUPS Y7, 32(DI)(R14*1)
+	VZEROUPPER
+	RET
