@@ -114,6 +114,7 @@ func (j *journal) write(ctx context.Context, r *record) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", errJournal, r.Path, noStatus{err})
 	}
+	j.runs.noteStep(j.id, r.Path)
 	j.mu.Lock()
 	j.steps[r.Path] = r
 	j.mu.Unlock()
@@ -372,6 +373,7 @@ func (j *journal) drop(ctx context.Context, top string) error {
 		if err := j.runs.store.Delete(context.WithoutCancel(ctx), j.id+"/"+p); err != nil {
 			return fmt.Errorf("%w: %s: %w", errJournal, p, noStatus{err})
 		}
+		j.runs.noteDropped(j.id, p)
 	}
 	return nil
 }

@@ -301,5 +301,6 @@ func (r *Runs) remember(ctx context.Context, id, path, what string, v any) error
 	if err != nil {
 		return fmt.Errorf("workflow: run %s: %w", id, err)
 	}
+	r.noteStep(id, path+"?"+what)
 	return nil
 }

@@ -35,8 +35,9 @@ type Runs struct {
 	store Store
 	keep  int
 
-	mu   sync.Mutex // guards live
-	live map[string]context.CancelCauseFunc
+	mu    sync.Mutex // guards the rest
+	live  map[string]context.CancelCauseFunc
+	known *runIndex // nil: not read yet
 }
 
 // NewRuns opens the runs of a store.
@@ -197,6 +198,7 @@ func (r *Runs) put(ctx context.Context, h *header) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errJournal, noStatus{err})
 	}
+	r.noteHead(h)
 	return nil
 }
 
@@ -231,11 +233,8 @@ func (r *Runs) load(j *journal, id string) {
 }
 
 func (r *Runs) steps(id string) (list []*record) {
-	for name, text := range r.store.All() {
-		path, ok := strings.CutPrefix(name, id+"/")
-		if !ok {
-			continue
-		}
+	for _, path := range r.paths(id) {
+		text, _ := r.store.Get(id + "/" + path)
 		s := &record{}
 		if decodeInto(text, s) == nil && s.Path == path {
 			list = append(list, s)
@@ -259,19 +258,22 @@ func (r *Runs) header(id string) (*header, error) {
 
 // List gives all runs, the oldest first, without their steps.
 func (r *Runs) List() []RunInfo {
-	var list []RunInfo
-	for name, text := range r.store.All() {
-		if strings.Contains(name, "/") {
-			continue
-		}
-		h := &header{}
-		if err := decodeInto(text, h); err != nil {
-			list = append(list, RunInfo{ID: name, State: StateDamaged, Reason: err.Error()})
-			continue
-		}
-		list = append(list, r.info(h))
+	r.mu.Lock()
+	heads := make([]runHead, 0, len(r.index().heads))
+	for _, h := range r.known.heads {
+		heads = append(heads, runHead{id: h.id, h: h.h, bad: h.bad})
 	}
-	slices.SortFunc(list, func(a, b RunInfo) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })
+	r.mu.Unlock()
+	slices.SortFunc(heads, byStart)
+	list := make([]RunInfo, 0, len(heads))
+	for _, h := range heads {
+		switch {
+		case h.bad != nil:
+			list = append(list, RunInfo{ID: h.id, State: StateDamaged, Reason: h.bad.Error()})
+		case h.h != nil:
+			list = append(list, r.info(h.h))
+		}
+	}
 	return list
 }
 
@@ -376,6 +378,7 @@ func (r *Runs) Fork(ctx context.Context, id, path string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("workflow: fork %s: %w", id, err)
 		}
+		r.noteStep(n.ID, s.Path)
 	}
 	return n.ID, r.put(ctx, n)
 }
@@ -418,20 +421,20 @@ func (r *Runs) Forget(ctx context.Context, id string) error {
 		return fmt.Errorf("%w: %s", ErrNoRun, id)
 	}
 	var errs []error
-	for name := range r.store.All() {
-		if strings.HasPrefix(name, id+"/") {
-			errs = append(errs, r.store.Delete(ctx, name))
-		}
+	for _, path := range r.paths(id) {
+		errs = append(errs, r.store.Delete(ctx, id+"/"+path))
 	}
-	return errors.Join(append(errs, r.store.Delete(ctx, id))...)
+	err := errors.Join(append(errs, r.store.Delete(ctx, id))...)
+	if err == nil {
+		r.noteForgotten(id)
+	}
+	return err
 }
 
 // prune forgets the oldest runs that are over. What can't be deleted now is
 // deleted another time.
 func (r *Runs) prune(ctx context.Context) {
-	over := slices.DeleteFunc(r.List(), func(i RunInfo) bool { return i.Ended.IsZero() })
-	slices.SortFunc(over, func(a, b RunInfo) int { return a.Ended.Compare(b.Ended) })
-	for ; len(over) > r.keep; over = over[1:] {
-		_ = r.Forget(context.WithoutCancel(ctx), over[0].ID)
+	for _, id := range r.spare() {
+		_ = r.Forget(context.WithoutCancel(ctx), id)
 	}
 }
