@@ -32,6 +32,10 @@ type Kind[T any] struct {
 
 	// The rest is optional.
 
+	// Is is the kind that values of this one are, too: they have all it has,
+	// and go where it is wanted. What has the same name here comes first.
+	Is *Kind[T]
+
 	String func(T) string              // what str(x) says; the default is <name>
 	Tree   func(T) (any, error)        // its form as data, for ToGo
 	Truth  func(T) bool                // bool(x); the default is True
@@ -73,6 +77,7 @@ func (k *Kind[T]) prepare() {
 			k.attrs[a.Name] = a
 			k.names = append(k.names, a.Name)
 		}
+		defer k.inherit()
 		for i := range k.Methods {
 			m := &k.Methods[i]
 			f := m.Func
@@ -87,6 +92,26 @@ func (k *Kind[T]) prepare() {
 			panic(fmt.Sprintf("value: kind %s: an attribute or method is named twice", k.Name))
 		}
 	})
+}
+
+// inherit takes over what the kind has that this one is.
+func (k *Kind[T]) inherit() {
+	if k.Is == nil {
+		return
+	}
+	k.Is.prepare()
+	for _, name := range k.Is.names {
+		if k.attrs[name] != nil || k.methods[name] != nil {
+			continue
+		}
+		k.names = append(k.names, name)
+		if a := k.Is.attrs[name]; a != nil {
+			k.attrs[name] = a
+		} else {
+			k.methods[name] = k.Is.methods[name]
+		}
+	}
+	slices.Sort(k.names)
 }
 
 // Wrap returns v as a script value. Wrapping twice gives two values that are
@@ -117,8 +142,11 @@ func (k *Kind[T]) Unwrap(v starlark.Value) (T, error) {
 
 func (k *Kind[T]) of(v starlark.Value) *object[T] {
 	if w, ok := v.(interface{ inner() *object[T] }); ok {
-		if o := w.inner(); o.k == k {
-			return o
+		o := w.inner()
+		for is := o.k; is != nil; is = is.Is {
+			if is == k {
+				return o
+			}
 		}
 	}
 	return nil

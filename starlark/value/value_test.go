@@ -324,3 +324,30 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+// TestKindIs: a kind that is another one has all of it, and goes where that is
+// wanted; the other way it does not.
+func TestKindIs(t *testing.T) {
+	method := func(name, says string) value.Method[int] {
+		return value.Method[int]{Func: value.Func{Name: name, Doc: says}, Do: func(int, *value.Call) (starlark.Value, error) { return starlark.String(says), nil }}
+	}
+	animal := &value.Kind[int]{Name: "animal", Attrs: []value.Attr[int]{{Name: "legs", Get: func(n int) (any, error) { return n, nil }}},
+		Methods: []value.Method[int]{method("speak", "…"), method("eat", "yum")}}
+	dog := &value.Kind[int]{Name: "dog", Is: animal, Methods: []value.Method[int]{method("speak", "wuff"), method("fetch", "here")}}
+	rex := dog.Wrap(4)
+	for expr, want := range map[string]string{"x.legs": "4", "x.speak()": `"wuff"`, "x.eat()": `"yum"`, "x.fetch()": `"here"`, "type(x)": `"dog"`, "dir(x)": `["eat", "fetch", "legs", "speak"]`} {
+		got, err := starlark.Eval(new(starlark.Thread), "t", expr, starlark.StringDict{"x": rex})
+		if err != nil || got.String() != want {
+			t.Errorf("%s: got %v %v, want %s", expr, got, err, want)
+		}
+	}
+	if n, err := animal.Unwrap(rex); err != nil || n != 4 {
+		t.Errorf("a dog as an animal: got %d %v", n, err)
+	}
+	if _, err := dog.Unwrap(animal.Wrap(2)); err == nil {
+		t.Error("an animal passed for a dog")
+	}
+	if _, err := animal.Type().Check(rex); err != nil {
+		t.Error(err)
+	}
+}
