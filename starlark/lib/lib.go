@@ -74,6 +74,10 @@ type Host struct {
 	// exactly these arguments. Its context ends when the answer would come too
 	// late. Nil asks nobody, and such calls are refused.
 	Confirm func(ctx context.Context, q Question) error
+	// Ask puts a question to people and waits for the answer, which is one of
+	// its options if it has any. It returns soon after its context ends. Nil, or
+	// [graph.ErrLater]: nobody can be asked now, and a durable run waits.
+	Ask func(ctx context.Context, q Ask) (answer string, err error)
 	// MCP gives the tools of a Model Context Protocol server, "stdio:…" or
 	// "http://…"; nil knows none.
 	MCP func(ctx context.Context, address string) ([]llm.Tool, error)

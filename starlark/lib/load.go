@@ -146,7 +146,7 @@ type module struct {
 func functions() [][]row {
 	return [][]row{
 		onRows, timerRows, plainMessageRows, agentRows, toolRows, intentRows, delegateRows, hookFormRows, memoryFormRows,
-		backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, boardFormRows, envRows,
+		backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, guardrailRows, boardFormRows, envRows,
 	}
 }
 
@@ -184,7 +184,7 @@ func kinds() []value.Describer {
 	return []value.Describer{
 		eventKind, messageKind, subscriptionKind, timerKind, contextKind, viewKind, watchKind, requestKind, volunteerKind,
 		futureKind, agentKind, toolKind, toolsetKind, intentKind, intentsKind, handoffKind, hookKind, stepKind, streamKind, memoryKind, promptKind, resultKind, declinedKind, verdictKind, triggerKind, unitKind, poolKind, poolContextKind,
-		deviceKind, goalKind, matchKind, secretKind,
+		deviceKind, goalKind, matchKind, secretKind, guardrailKind, replacementKind,
 	}
 }
 
