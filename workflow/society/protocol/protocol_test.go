@@ -23,7 +23,7 @@ func TestSimulate(t *testing.T) {
 		{"order", protocol.Sequential{Order: []string{"c", "a", "b"}, Sees: protocol.Previous}, 1, "round 1: c → a|round 1: a → b|round 1: b → c"},
 		{"broadcast", protocol.Broadcast{Moderator: "a"}, 2, "round 1: b → a c|round 1: c → a b|round 1: a → b c|round 2: b → a c|round 2: c → a b|round 2: a → b c"},
 		{"market", &protocol.Market{}, 1, "round 1: a → nobody|round 1: b → nobody|round 1: c → nobody"},
-		{"queue", protocol.Queue{Priority: func(n string) int { return strings.Index("abc", n) }}, 1, "round 1: c → a b|round 1: c → b a|round 1: c → b a"},
+		{"queue", protocol.Queue{Priority: func(n string) int { return strings.Index("abc", n) }}, 1, "round 1: c → a b|round 1: b → a c|round 1: a → b c"},
 		{"plain queue", protocol.Queue{}, 2, "round 1: a → b c|round 1: b → c a|round 1: c → a b|round 2: a → b c|round 2: b → c a|round 2: c → a b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 // over when as many have spoken as there are members.
 type Queue struct {
 	// Priority puts who has more of it in front of the line, in order of
-	// arrival among equals; it is asked before each turn. Nil: plain order.
+	// arrival among equals; it is asked before each turn, of those who have not
+	// had theirs in this round. Nil: plain order.
 	Priority func(name string) int
 }
 
@@ -27,11 +28,12 @@ func (q *queue) Next() []string {
 	if q.left == 0 {
 		return nil
 	}
+	waiting := q.line[:q.left] // who has spoken in this round stands behind them
 	q.left--
 	head := 0
 	if q.priority != nil {
-		best := q.priority(q.line[0])
-		for i, name := range q.line[1:] {
+		best := q.priority(waiting[0])
+		for i, name := range waiting[1:] {
 			if p := q.priority(name); p > best {
 				head, best = i+1, p
 			}
