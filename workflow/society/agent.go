@@ -63,8 +63,26 @@ const (
 	AllTools  ToolUse = "all"
 )
 
-// A Section is a piece of what a speaker may know.
-type Section struct{ Title, Text string }
+// A Section is a piece of what a speaker may know: as a model reads it, and for
+// functions as data.
+type Section struct {
+	Title, Text string
+	Topic       string // TopicTask, TopicDraft, …; "submission", "progress", "cause"; the name of an artifact
+	From        string // whose it is, or the label of a submission
+	Value       any    // a JSON tree; nil: Text is all there is
+}
+
+// The topics of sections that are no topics of edges.
+const (
+	sectionSubmission = "submission"
+	sectionProgress   = "progress"
+	sectionCause      = "cause"
+)
+
+// plainSection is one that is text.
+func plainSection(topic, title, text string) Section {
+	return Section{Title: title, Text: text, Topic: topic}
+}
 
 // A Prompt is all that a speaker gets in its turn. What is not in it, it does
 // not know.
@@ -194,14 +212,19 @@ type modelSpeaker struct{ o llm.Options }
 // seed makes the decisions of models the same for the same prompt.
 const seed = 7
 
-func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
-	system := p.System()
-	if s.o.Instructions != "" {
-		system += "\n\n" + s.o.Instructions
+// system is what the model is told to be.
+func (s *modelSpeaker) system(p Prompt) string {
+	if s.o.Instructions == "" {
+		return p.System()
 	}
+	return p.System() + "\n\n" + s.o.Instructions
+}
+
+func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
+	system := s.system(p)
 	msgs := []llm.Message{{Role: llm.System, Text: system}, {Role: llm.User, Text: p.Text()}}
 	var a Answer
-	if tools := s.tools(p); len(tools) > 0 && p.Repair == "" {
+	if tools := s.Tools(p); len(tools) > 0 && p.Repair == "" {
 		r, err := s.use(ctx, p, system, tools)
 		a = Answer{Text: r.Reply, Usage: r.Usage, Receipts: r.Receipts, Tainted: r.Tainted}
 		if err != nil {
@@ -258,11 +281,16 @@ func (s *modelSpeaker) request(p Prompt, msgs []llm.Message) llm.Request {
 	return r
 }
 
-// tools gives those that the speaker has in a turn.
-func (s *modelSpeaker) tools(p Prompt) []llm.Tool {
+// A Toolbox is a speaker that says which tools it has in a turn.
+type Toolbox interface{ Tools(p Prompt) []llm.Tool }
+
+var _ Toolbox = (*modelSpeaker)(nil)
+
+// Tools gives those that the speaker has in a turn.
+func (s *modelSpeaker) Tools(p Prompt) []llm.Tool {
 	var list []llm.Tool
 	for _, t := range s.o.Tools {
-		if p.Tools == AllTools && !p.Tainted || p.Tools != NoTools && t.Effect != llm.Write {
+		if p.Tools == AllTools && (!p.Tainted || s.o.TaintedWrites) || p.Tools != NoTools && t.Effect != llm.Write {
 			list = append(list, t)
 		}
 	}

@@ -209,10 +209,10 @@ func (e *competition) standing(who string) (list []Section) {
 		if o.Winner != "" {
 			text = fmt.Sprintf("%s won with %v", o.Winner, max(o.Price, -o.Price))
 		}
-		list = append(list, Section{"Last time", text})
+		list = append(list, plainSection("last", "Last time", text))
 	}
 	if e.market.Budget != nil {
-		list = append(list, Section{"Your balance", fmt.Sprint(e.market.Balance(who))})
+		list = append(list, plainSection("balance", "Your balance", fmt.Sprint(e.market.Balance(who))))
 	}
 	return list
 }

@@ -37,16 +37,16 @@ func (r *run) known(who string) (list []Section) {
 	switch rel := r.rel.(type) {
 	case *Delegation:
 		if rel.Instructions != "" && r.sees(who, rel.source(r), TopicNote) == Full {
-			list = append(list, Section{"Instructions", rel.Instructions})
+			list = append(list, plainSection(TopicNote, "Instructions", rel.Instructions))
 		}
 	case *Oversight:
 		if len(rel.Criteria) > 0 && r.sees(who, "", TopicCriteria) == Full {
-			list = append(list, Section{"Criteria", strings.Join(rel.Criteria, "; ")})
+			list = append(list, plainSection(TopicCriteria, "Criteria", strings.Join(rel.Criteria, "; ")))
 		}
 	}
 	for _, name := range r.topics() {
 		if v, ok := r.shelf[name]; ok && r.sees(who, "", name) == Full {
-			list = append(list, Section{name, render(v)})
+			list = append(list, Section{name, render(v), TopicArtifact, name, v})
 		}
 	}
 	return list
@@ -55,9 +55,9 @@ func (r *run) known(who string) (list []Section) {
 func (r *run) taskSection() Section {
 	text := r.task.Text()
 	if r.foreign {
-		return Section{"Task, in words from " + clip(r.task.Origin, 60), render(text)}
+		return plainSection(TopicTask, "Task, in words from "+clip(r.task.Origin, 60), render(text))
 	}
-	return Section{"Task", text}
+	return plainSection(TopicTask, "Task", text)
 }
 
 // topics names what may lie on the shelf for this edge.
@@ -104,33 +104,33 @@ func (r *run) said(who string) (list []Section) {
 		if newest.author == who {
 			title = "Your version"
 		}
-		list = append(list, Section{title, newest.text})
+		list = append(list, Section{title, newest.text, TopicDraft, newest.author, newest.value})
 	}
 	if own != nil {
-		list = append(list, Section{"Your last draft", own.text})
+		list = append(list, Section{"Your last draft", own.text, TopicDraft, own.author, own.value})
 	}
 	spoken := r.spoken()
 	for _, name := range spoken {
 		if it := others[name]; it != nil {
-			list = append(list, Section{"Draft of " + name, it.text})
+			list = append(list, Section{"Draft of " + name, it.text, TopicDraft, name, it.value})
 		}
 	}
 	for _, it := range comments {
-		list = append(list, Section{"Comments", render(it.text)})
+		list = append(list, Section{"Comments", render(it.text), TopicComments, it.author, it.text})
 	}
 	for _, name := range spoken {
 		if name == who {
 			continue
 		}
 		if log := r.worklog(who, name); log != "" {
-			list = append(list, Section{"Work log of " + name + ", newest first", log})
+			list = append(list, Section{"Work log of " + name + ", newest first", log, TopicLog, name, nil})
 		}
 		if r.sees(who, name, TopicDraft) == Summary {
-			list = append(list, Section{"Progress of " + name, r.progress(name)})
+			list = append(list, Section{"Progress of " + name, r.progress(name), sectionProgress, name, nil})
 		}
 	}
 	if r.reasons != "" && r.sees(who, "", TopicComments) == Full {
-		list = append(list, Section{"Reasons why nothing was picked", render(r.reasons)})
+		list = append(list, Section{"Reasons why nothing was picked", render(r.reasons), TopicComments, "", r.reasons})
 	}
 	if c, ok := r.edge.(*competition); ok && c.market != nil {
 		list = append(list, c.standing(who)...)

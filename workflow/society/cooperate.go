@@ -224,7 +224,7 @@ func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error)
 	}
 	p := r.deciderPrompt(e.by, ToMerge, "Put the drafts together into one.", e.first)
 	for _, s := range subs {
-		p.Sections = append(p.Sections, Section{"Draft of " + s.Agent, render(s.Output)})
+		p.Sections = append(p.Sections, Section{"Draft of " + s.Agent, render(s.Output), TopicDraft, s.Agent, s.Output})
 	}
 	d, err := r.decide(ctx, "merge", r.number(), e.by, p)
 	if err != nil {
@@ -234,6 +234,14 @@ func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error)
 		return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%s: %s: %s", e.by, d.turn.State, d.turn.Why)}, nil
 	}
 	return Verdict{Settled: true, Output: d.v["draft"], By: e.by}, nil
+}
+
+func (e *cooperation) mergePrompt(r *run, subs []Submission) Prompt {
+	p := r.deciderPrompt(e.by, ToMerge, "Put the drafts together into one.", e.first)
+	for _, s := range subs {
+		p.Sections = append(p.Sections, Section{"Draft of " + s.Agent, render(s.Output)})
+	}
+	return p
 }
 
 func (e *cooperation) revised(ctx context.Context, r *run, round []Work) (Verdict, error) {

@@ -132,12 +132,12 @@ func (r *run) productForm() (*Form, error) {
 // dossier is all that the target needs to decide.
 func (r *run) dossier(who string, q question, subs []Submission, reason string, raw bool) Prompt {
 	p := r.deciderPrompt(who, ToEscalate, q.ask, q.form)
-	p.Sections = append(p.Sections, Section{"Why you are asked", reason})
+	p.Sections = append(p.Sections, plainSection(sectionCause, "Why you are asked", reason))
 	switch {
 	case raw:
 		r.mu.Lock()
 		for _, t := range r.turns {
-			p.Sections = append(p.Sections, Section{fmt.Sprintf("Turn %d, %s by %s", t.N, t.Kind, t.Speaker), clip(rawTurn(t), 4*logTokens)})
+			p.Sections = append(p.Sections, Section{fmt.Sprintf("Turn %d, %s by %s", t.N, t.Kind, t.Speaker), clip(rawTurn(t), 4*logTokens), TopicLog, t.Speaker, nil})
 		}
 		r.mu.Unlock()
 		p.Sections = append(p.Sections, unnamed(subs)...)
@@ -145,11 +145,11 @@ func (r *run) dossier(who string, q question, subs []Submission, reason string, 
 	case len(subs) > 0:
 		p.Sections = append(p.Sections, unnamed(subs)...)
 	case r.newest() != nil:
-		p.Sections = append(p.Sections, Section{"Last draft", render(r.newest())})
+		p.Sections = append(p.Sections, Section{"Last draft", render(r.newest()), TopicDraft, "", r.newest()})
 	}
 	for _, it := range slices.Backward(r.items) {
 		if it.topic == TopicComments {
-			p.Sections = append(p.Sections, Section{"Last comments", render(it.text)})
+			p.Sections = append(p.Sections, Section{"Last comments", render(it.text), TopicComments, it.author, it.text})
 			break
 		}
 	}

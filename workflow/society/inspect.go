@@ -1,56 +1,201 @@
 package society
 
 import (
+	"encoding/json"
 	"slices"
+	"time"
 
 	"edged/agent"
 	"edged/workflow/society/protocol"
 )
 
-// A Seat is what an agent gets in its first turn on an edge, as the runtime
-// compiles it; nobody is asked.
+// A Seat is a turn as the runtime compiles it; nobody is asked. What others
+// would have said stands in it as ‹draft of coder›.
 type Seat struct {
-	Agent  string
-	Kind   Kind
-	System string
-	Prompt string
-	Schema string
-	Tools  []string // that it may use, of those that it has
+	Agent  string   `json:"agent"`
+	Kind   Kind     `json:"kind"`
+	Round  int      `json:"round"`
+	System string   `json:"system"`
+	Prompt string   `json:"prompt"`
+	Schema string   `json:"schema"`
+	Tools  []string `json:"tools,omitempty"` // that it may use, of those that it has
 }
 
 // A Sight is a line of the table who sees what.
 type Sight struct {
-	Viewer, Author, Topic string
-	View                  View
+	Viewer string `json:"viewer"`
+	Author string `json:"author"` // "" is the caller
+	Topic  string `json:"topic"`
+	View   View   `json:"view"`
 }
 
-// Seats compiles the first turn of every member for a task. Of a coopetition
-// it is that of the shared half, if it has one.
-func (i *Interaction) Seats(task string) (list []Seat, err error) {
-	r := &run{i: i, s: i.s, rel: i.r, edge: i.e, task: agent.Task{Input: task}, round: 1, shelf: i.s.shelved(), last: map[string]Work{}, agreed: map[string]int{}}
+// rounds that are rehearsed: in the second one there is something to go by.
+const rehearsed = 2
+
+// Seats rehearses an interaction for a task, in the order in which its agents
+// would speak: each gets each kind of question once. Those who decide come
+// next, and last who decides if nobody else could.
+func (i *Interaction) Seats(task string) ([]Seat, error) {
+	h := &rehearsal{r: &run{i: i, s: i.s, rel: i.r, edge: i.e, task: agent.Task{Input: task}, start: time.Now(), round: 1,
+		shelf: i.s.shelved(), last: map[string]Work{}, agreed: map[string]int{}, memo: map[string]decided{}}}
+	stages := []inner{i.e}
 	if c, ok := i.e.(*coopetition); ok {
-		r.edge = c.stage()
+		stages = []inner{c.comp}
+		if c.coop != nil {
+			stages = []inner{c.coop, c.comp}
+		}
 	}
-	if r.floor, err = protocol.Open(r.edge.order(), i.members); err != nil {
+	for _, e := range stages {
+		if err := h.stage(e); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.decide(); err != nil {
 		return nil, err
 	}
-	for _, who := range i.members {
-		q, ok := r.edge.ask(r, who)
-		if !ok {
-			continue
-		}
-		p := r.compile(who, q)
-		seat := Seat{Agent: who, Kind: p.Kind, System: p.System(), Prompt: p.Text(), Schema: string(p.Form.Schema())}
-		if a := i.s.agent(who); a != nil {
-			if m, ok := a.Speaker.(*modelSpeaker); ok {
-				for _, t := range m.tools(p) {
-					seat.Tools = append(seat.Tools, t.Name)
+	return h.seats, nil
+}
+
+// rehearsal goes through the rounds of an interaction with words in place of
+// what agents say.
+type rehearsal struct {
+	r     *run
+	seats []Seat
+	asked map[[2]string]bool // by agent and question
+}
+
+func (h *rehearsal) stage(e inner) (err error) {
+	r := h.r
+	r.edge, r.round, h.asked = e, 0, map[[2]string]bool{}
+	if r.floor, err = protocol.Open(e.order(), e.Members()); err != nil {
+		return err
+	}
+	most, _, _ := e.calls()
+	for r.round < min(most, rehearsed) && r.floor.Begin() {
+		r.round++
+		r.work = nil
+		for turns := 0; turns < 4*len(e.Members()) && !e.enough(r); turns++ {
+			batch := r.floor.Next()
+			if len(batch) == 0 {
+				break
+			}
+			var spoke []Work
+			for _, who := range batch {
+				if q, ok := e.ask(r, who); ok {
+					h.seat(r.compile(who, q), q.ask)
+					spoke = append(spoke, h.words(who, q.kind))
 				}
 			}
+			for _, w := range spoke {
+				h.hear(w)
+			}
+			r.settleBatch()
 		}
-		list = append(list, seat)
 	}
-	return list, nil
+	return nil
+}
+
+// words stand for what an agent says.
+func (h *rehearsal) words(who string, k Kind) Work {
+	w := Work{Author: who, Kind: k, State: OK, Turn: h.r.number()}
+	switch k {
+	case ToReview, ToAccept:
+		w.Comments = "‹comments of " + who + "›"
+	case ToSubmit, ToBid:
+		w.Draft = "‹submission›"
+	default:
+		w.Draft = "‹draft of " + who + "›"
+	}
+	return w
+}
+
+func (h *rehearsal) hear(w Work) {
+	t := Turn{N: w.Turn, Round: h.r.round, Speaker: w.Author, Kind: w.Kind, State: OK, Sealed: w.Kind == ToSubmit || w.Kind == ToBid}
+	said := map[string]any{"draft": w.Draft}
+	if w.Draft == nil {
+		said = map[string]any{"comments": w.Comments}
+	}
+	t.Answer, _ = json.Marshal(said) // text
+	h.r.note(t)
+	h.r.work, h.r.fresh = append(h.r.work, w), append(h.r.fresh, t)
+	h.r.keep(w)
+}
+
+// seat notes a turn, each question once.
+func (h *rehearsal) seat(p Prompt, ask string) {
+	key := [2]string{p.To, ask}
+	if h.asked[key] {
+		return
+	}
+	h.asked[key] = true
+	s := Seat{Agent: p.To, Kind: p.Kind, Round: p.Round, System: p.System(), Prompt: p.Text(), Schema: string(p.Form.Schema())}
+	if a := h.r.s.agent(p.To); a != nil {
+		if m := modelOf(a.Speaker, p.Kind); m != nil {
+			s.System = m.system(p)
+			for _, t := range m.tools(p) {
+				s.Tools = append(s.Tools, t.Name)
+			}
+		}
+	}
+	h.seats = append(h.seats, s)
+}
+
+// modelOf gives the model that a speaker asks in a kind of turn, or nil.
+func modelOf(s Speaker, k Kind) *modelSpeaker {
+	if m, ok := s.(kinds); ok {
+		s = m.of(k)
+	}
+	m, _ := s.(*modelSpeaker)
+	return m
+}
+
+// decide seats those who decide about what was submitted or made, and who
+// decides if nobody else could.
+func (h *rehearsal) decide() error {
+	r := h.r
+	var subs []Submission
+	if c, ok := r.edge.(*competition); ok {
+		subs, _ = c.submissions(r, r.work)
+		subs = r.labelled(subs)
+	}
+	switch d := resolverOf(r.rel).(type) {
+	case JudgePicks:
+		form, err := d.form(labels(subs))
+		if err != nil {
+			return err
+		}
+		p := d.prompt(r, subs, form)
+		h.seat(p, p.Ask)
+	case MajorityVote:
+		voters := decidersOf(d)
+		if len(voters) == 0 {
+			voters = r.i.members
+		}
+		for _, v := range voters {
+			p, err := d.prompt(r, v, slices.DeleteFunc(slices.Clone(subs), func(s Submission) bool { return s.Agent == v }))
+			if err != nil {
+				return err
+			}
+			h.seat(p, p.Ask)
+		}
+	}
+	if c, ok := r.edge.(*cooperation); ok && c.by != "" {
+		for _, w := range r.work {
+			subs = append(subs, Submission{Agent: w.Author, Output: w.Draft})
+		}
+		p := c.mergePrompt(r, subs)
+		h.seat(p, p.Ask)
+	}
+	name, raw := r.target()
+	if name == "" || r.s.agent(name) == nil {
+		return nil
+	}
+	q, subs, err := r.terminal()
+	if err != nil {
+		return err
+	}
+	h.seat(r.dossier(name, q, subs, string(CauseDeadlock), raw), q.ask)
+	return nil
 }
 
 // Sights is the table who sees what: every member and decider against what

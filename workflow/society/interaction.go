@@ -92,6 +92,7 @@ type run struct {
 type item struct {
 	author, topic, text string
 	turn                int
+	value               any
 }
 
 var (
@@ -144,7 +145,9 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 			err = errDeadline
 		}
 	}
-	return r.result(base, v, err)
+	res, err := r.result(base, v, err)
+	r.award(context.WithoutCancel(ctx), res, err)
+	return res, err
 }
 
 // open gives the run its name: that of the durable run around it, if there is
@@ -357,10 +360,10 @@ func (r *run) keep(w Work) {
 	}
 	if made {
 		r.latest = w.Draft
-		r.items = append(r.items, item{w.Author, r.edge.draftTopic(), render(w.Draft), w.Turn})
+		r.items = append(r.items, item{w.Author, r.edge.draftTopic(), render(w.Draft), w.Turn, w.Draft})
 	}
 	if w.Comments != "" {
-		r.items = append(r.items, item{w.Author, TopicComments, w.Comments, w.Turn})
+		r.items = append(r.items, item{w.Author, TopicComments, w.Comments, w.Turn, nil})
 	}
 }
 

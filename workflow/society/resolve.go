@@ -181,7 +181,7 @@ func (j JudgePicks) picked(ctx context.Context, r *run, subs []Submission, label
 func (j JudgePicks) ask(ctx context.Context, r *run, key string, subs []Submission, form *Form) (label, because string, ok bool, err error) {
 	p := r.deciderPrompt(j.Judge.Name, ToJudge, "Pick the best submission, or none.", form)
 	if len(j.Criteria) > 0 {
-		p.Sections = append(p.Sections, Section{"Criteria", strings.Join(j.Criteria, "; ")})
+		p.Sections = append(p.Sections, plainSection(TopicCriteria, "Criteria", strings.Join(j.Criteria, "; ")))
 	}
 	p.Sections = append(p.Sections, unnamed(subs)...)
 	d, err := r.decide(ctx, key, r.numberFor(key), j.Judge.Name, p)
@@ -194,6 +194,15 @@ func (j JudgePicks) ask(ctx context.Context, r *run, key string, subs []Submissi
 	label, _ = d.v["winner"].(string)
 	because, _ = d.v["because"].(string)
 	return label, because, true, nil
+}
+
+func (j JudgePicks) prompt(r *run, subs []Submission, form *Form) Prompt {
+	p := r.deciderPrompt(j.Judge.Name, ToJudge, "Pick the best submission, or none.", form)
+	if len(j.Criteria) > 0 {
+		p.Sections = append(p.Sections, Section{"Criteria", strings.Join(j.Criteria, "; ")})
+	}
+	p.Sections = append(p.Sections, unnamed(subs)...)
+	return p
 }
 
 // neither is what follows when nobody was picked.
@@ -459,7 +468,7 @@ func named(subs []Submission, label string) string {
 
 func unnamed(subs []Submission) (list []Section) {
 	for _, s := range subs {
-		list = append(list, Section{"Submission " + s.Label, render(s.Output)})
+		list = append(list, Section{"Submission " + s.Label, render(s.Output), sectionSubmission, s.Label, s.Output})
 	}
 	return list
 }
