@@ -212,8 +212,8 @@ type modelSpeaker struct{ o llm.Options }
 // seed makes the decisions of models the same for the same prompt.
 const seed = 7
 
-// system is what the model is told to be.
-func (s *modelSpeaker) system(p Prompt) string {
+// System is what the model is told to be.
+func (s *modelSpeaker) System(p Prompt) string {
 	if s.o.Instructions == "" {
 		return p.System()
 	}
@@ -221,7 +221,7 @@ func (s *modelSpeaker) system(p Prompt) string {
 }
 
 func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
-	system := s.system(p)
+	system := s.System(p)
 	msgs := []llm.Message{{Role: llm.System, Text: system}, {Role: llm.User, Text: p.Text()}}
 	var a Answer
 	if tools := s.Tools(p); len(tools) > 0 && p.Repair == "" {

@@ -222,11 +222,7 @@ func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error)
 		}
 		return Verdict{Settled: true, Output: out}, nil
 	}
-	p := r.deciderPrompt(e.by, ToMerge, "Put the drafts together into one.", e.first)
-	for _, s := range subs {
-		p.Sections = append(p.Sections, Section{"Draft of " + s.Agent, render(s.Output), TopicDraft, s.Agent, s.Output})
-	}
-	d, err := r.decide(ctx, "merge", r.number(), e.by, p)
+	d, err := r.decide(ctx, "merge", r.number(), e.by, e.mergePrompt(r, subs))
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -239,7 +235,7 @@ func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error)
 func (e *cooperation) mergePrompt(r *run, subs []Submission) Prompt {
 	p := r.deciderPrompt(e.by, ToMerge, "Put the drafts together into one.", e.first)
 	for _, s := range subs {
-		p.Sections = append(p.Sections, Section{"Draft of " + s.Agent, render(s.Output)})
+		p.Sections = append(p.Sections, Section{"Draft of " + s.Agent, render(s.Output), TopicDraft, s.Agent, s.Output})
 	}
 	return p
 }

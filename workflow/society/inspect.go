@@ -130,23 +130,20 @@ func (h *rehearsal) seat(p Prompt, ask string) {
 	h.asked[key] = true
 	s := Seat{Agent: p.To, Kind: p.Kind, Round: p.Round, System: p.System(), Prompt: p.Text(), Schema: string(p.Form.Schema())}
 	if a := h.r.s.agent(p.To); a != nil {
-		if m := modelOf(a.Speaker, p.Kind); m != nil {
-			s.System = m.system(p)
-			for _, t := range m.tools(p) {
+		speaker := a.Speaker
+		if m, ok := speaker.(kinds); ok {
+			speaker = m.of(p.Kind)
+		}
+		if m, ok := speaker.(interface{ System(p Prompt) string }); ok {
+			s.System = m.System(p)
+		}
+		if m, ok := speaker.(Toolbox); ok {
+			for _, t := range m.Tools(p) {
 				s.Tools = append(s.Tools, t.Name)
 			}
 		}
 	}
 	h.seats = append(h.seats, s)
-}
-
-// modelOf gives the model that a speaker asks in a kind of turn, or nil.
-func modelOf(s Speaker, k Kind) *modelSpeaker {
-	if m, ok := s.(kinds); ok {
-		s = m.of(k)
-	}
-	m, _ := s.(*modelSpeaker)
-	return m
 }
 
 // decide seats those who decide about what was submitted or made, and who

@@ -15,12 +15,17 @@ func TestSeatsAreWhatRuns(t *testing.T) {
 	s.Put("art", "OLD")
 	e := must(s.Connect(c.agent("boss", review("accept", "")), c.agent("worker", draft("d")), &society.Delegation{Instructions: "be quick", Shared: society.Shared{Artifacts: []society.Artifact{{Name: "art"}}}}))
 	seats, err := e.Seats("the task")
-	if err != nil || len(seats) != 2 || len(c.asked) != 0 {
+	if err != nil || len(seats) != 3 || len(c.asked) != 0 {
 		t.Fatalf("got %+v, %v", seats, err)
 	}
 	run(t, e, "the task")
-	if want := seats[1].System + "\n" + seats[1].Prompt + "\n"; c.prompts["worker"][0] != want || c.schemas["worker"][0] != seats[1].Schema {
-		t.Errorf("got  %s\nwant %s", c.prompts["worker"][0], want)
+	for who, s := range map[string]society.Seat{"worker": seats[0], "boss": seats[1]} {
+		if want := s.System + "\n" + s.Prompt + "\n"; c.prompts[who][0] != want || c.schemas[who][0] != s.Schema {
+			t.Errorf("got  %s\nwant %s", c.prompts[who][0], want)
+		}
+	}
+	if p := seats[2].Prompt; !strings.Contains(p, `Your last draft: "‹draft of worker›"`) || !strings.Contains(p, `Comments: "‹comments of boss›"`) {
+		t.Errorf("got %s", p)
 	}
 	var table []string
 	for _, v := range e.Sights() {

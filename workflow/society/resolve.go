@@ -179,12 +179,7 @@ func (j JudgePicks) picked(ctx context.Context, r *run, subs []Submission, label
 
 // ask gives the label that the judge picked; ok is false if it can't be read.
 func (j JudgePicks) ask(ctx context.Context, r *run, key string, subs []Submission, form *Form) (label, because string, ok bool, err error) {
-	p := r.deciderPrompt(j.Judge.Name, ToJudge, "Pick the best submission, or none.", form)
-	if len(j.Criteria) > 0 {
-		p.Sections = append(p.Sections, plainSection(TopicCriteria, "Criteria", strings.Join(j.Criteria, "; ")))
-	}
-	p.Sections = append(p.Sections, unnamed(subs)...)
-	d, err := r.decide(ctx, key, r.numberFor(key), j.Judge.Name, p)
+	d, err := r.decide(ctx, key, r.numberFor(key), j.Judge.Name, j.prompt(r, subs, form))
 	if err != nil {
 		return "", "", false, err
 	}
@@ -199,7 +194,7 @@ func (j JudgePicks) ask(ctx context.Context, r *run, key string, subs []Submissi
 func (j JudgePicks) prompt(r *run, subs []Submission, form *Form) Prompt {
 	p := r.deciderPrompt(j.Judge.Name, ToJudge, "Pick the best submission, or none.", form)
 	if len(j.Criteria) > 0 {
-		p.Sections = append(p.Sections, Section{"Criteria", strings.Join(j.Criteria, "; ")})
+		p.Sections = append(p.Sections, plainSection(TopicCriteria, "Criteria", strings.Join(j.Criteria, "; ")))
 	}
 	p.Sections = append(p.Sections, unnamed(subs)...)
 	return p
