@@ -58,7 +58,9 @@ func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(
 		ctx, cancel = context.WithTimeoutCause(ctx, a.Patience, errRoundOver)
 		defer cancel()
 	}
-	v, w := r.answer(ctx, a, p, &t, read)
+	recorded := make(chan struct{})
+	defer close(recorded)
+	v, w := r.answer(ctx, a, p, &t, seat{who: a.Name, round: t.Round, n: t.N, sealed: t.Sealed, id: r.wireID(t.N), late: r.tardy(t.N, recorded)}, read)
 	t.Elapsed = time.Since(t.Started)
 	t.Verdict = w.Decision
 	r.note(t)
@@ -105,9 +107,9 @@ func (r *run) note(t Turn) {
 }
 
 // answer asks a speaker, once more if what it says can't be used.
-func (r *run) answer(ctx context.Context, a *Agent, p Prompt, t *Turn, read func(map[string]any) (Work, error)) (map[string]any, Work) {
+func (r *run) answer(ctx context.Context, a *Agent, p Prompt, t *Turn, at seat, read func(map[string]any) (Work, error)) (map[string]any, Work) {
 	for {
-		ans, left, err := r.call(ctx, a, p, seat{a.Name, t.Round, t.N, t.Sealed})
+		ans, left, err := r.call(ctx, a, p, at)
 		t.Asked++
 		t.Left = left
 		t.Usage.Calls += ans.Usage.Calls
@@ -314,6 +316,8 @@ type seat struct {
 	round  int
 	n      int
 	sealed bool
+	id     string                                 // of the turn, where its words go over a wire
+	late   func(context.Context, bus.Event) error // writes down an answer that comes when the time is over
 }
 
 type seatKey struct{}
