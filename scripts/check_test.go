@@ -2,7 +2,6 @@ package scripts_test
 
 import (
 	"context"
-	"io/fs"
 	"testing"
 	"testing/synctest"
 
@@ -10,25 +9,15 @@ import (
 	"edged/bus"
 	"edged/hw"
 	"edged/hw/sim"
-	"edged/scripts"
 	"edged/starlark/lib"
 )
 
 // TestNoWarnings wants "edged check" to say nothing of the folders.
 func TestNoWarnings(t *testing.T) {
-	folders, err := fs.ReadDir(scripts.Files, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range folders {
-		t.Run(d.Name(), func(t *testing.T) {
-			folder, err := fs.Sub(scripts.Files, d.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+	for _, r := range robots(t) {
+		t.Run(r.path, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := lib.Options{Folder: d.Name(), Grants: grants(t, folder)}
-				b, err := lib.Load(t.Context(), apartment(t, d.Name()), folder, o)
+				b, err := lib.Load(t.Context(), apartment(t, r.name), r.files, lib.Options{Folder: r.name, Grants: r.grants})
 				if err != nil {
 					t.Fatal(err)
 				}

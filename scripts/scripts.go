@@ -9,7 +9,7 @@
 //	home     a robot in an apartment: drives where it is asked to, patrols, charges, watches the heat; "edged demo" runs it
 //	guard    an alarm on one screen; "edged new" copies it
 //	sensors  thermometers over MQTT, a threshold with hysteresis, a fan
-//	seed     the coordination primitives, one after the other
+//	seed/coordination  blackboard, messages, background agents and pools, one after the other
 //	planner  a model plans, the robot drives, and the world says whether the goal is reached
 //	butler   looks after a house without a voice: sentences, the model in the binary or a trained one, Ollama
 //	mcp      tools of other programs, and tools for them, by the Model Context Protocol

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,14 +20,45 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// grants reads what a folder's edged.toml allows.
-func grants(t *testing.T, folder fs.FS) lib.Grants {
+// A robot is a folder with a main.star.
+type robot struct {
+	path   string // "home", "society/oversight"
+	name   string // what edged.toml calls it
+	files  fs.FS
+	grants lib.Grants
+}
+
+// robots finds all of them.
+func robots(t *testing.T) (list []robot) {
+	t.Helper()
+	err := fs.WalkDir(scripts.Files, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "main.star" {
+			return err
+		}
+		files, err := fs.Sub(scripts.Files, path.Dir(p))
+		if err != nil {
+			return err
+		}
+		r := robot{path: path.Dir(p), files: files}
+		r.name, r.grants = settings(t, files)
+		list = append(list, r)
+		return nil
+	})
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no robots: %v", err)
+	}
+	return list
+}
+
+// settings reads what a folder's edged.toml says: its name, and what it allows.
+func settings(t *testing.T, folder fs.FS) (string, lib.Grants) {
 	t.Helper()
 	text, err := fs.ReadFile(folder, "edged.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var c struct {
+		Name  string
 		Allow struct {
 			Bus struct{ Pub, Sub []string }
 			BB  []string
@@ -38,31 +70,22 @@ func grants(t *testing.T, folder fs.FS) lib.Grants {
 		t.Fatal(err)
 	}
 	a := c.Allow
-	return lib.Grants{BusPub: a.Bus.Pub, BusSub: a.Bus.Sub, BB: a.BB, HWRead: a.HW.Read, HWWrite: a.HW.Write, LLM: a.LLM}
+	return c.Name, lib.Grants{BusPub: a.Bus.Pub, BusSub: a.Bus.Sub, BB: a.BB, HWRead: a.HW.Read, HWWrite: a.HW.Write, LLM: a.LLM}
 }
 
 // TestScripts runs every test function of every folder, each with a robot of
 // its own in virtual time.
 func TestScripts(t *testing.T) {
-	folders, err := fs.ReadDir(scripts.Files, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range folders {
-		folder, err := fs.Sub(scripts.Files, d.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		files, err := lib.Tests(folder)
+	for _, r := range robots(t) {
+		files, err := lib.Tests(r.files)
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s has no tests (%v)", d.Name(), err)
+			t.Fatalf("%s has no tests (%v)", r.path, err)
 		}
-		g := grants(t, folder)
 		for _, f := range files {
 			for _, fn := range f.Funcs {
-				t.Run(d.Name()+"/"+strings.TrimPrefix(fn, "test_"), func(t *testing.T) {
+				t.Run(r.path+"/"+strings.TrimPrefix(fn, "test_"), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						run(t, lib.TestOptions{Folder: folder, Name: d.Name(), File: f.Path, Func: fn, Grants: g})
+						run(t, r.path, lib.TestOptions{Folder: r.files, Name: r.name, File: f.Path, Func: fn, Grants: r.grants})
 					})
 				})
 			}
@@ -70,7 +93,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-func run(t *testing.T, o lib.TestOptions) {
+func run(t *testing.T, folder string, o lib.TestOptions) {
 	o.Settle = synctest.Wait
 	o.Out = t.Output()
 	o.Secret = func(string) (string, error) { return "not read", nil }
@@ -80,7 +103,7 @@ func run(t *testing.T, o lib.TestOptions) {
 	}
 	defer store.Close()
 	o.Data = store
-	data := filepath.Join(o.Name, "testdata")
+	data := filepath.Join(folder, "testdata")
 	o.Golden = func(name string) (string, bool) {
 		text, err := fs.ReadFile(o.Folder, "testdata/"+name)
 		return string(text), err == nil
@@ -102,17 +125,22 @@ func run(t *testing.T, o lib.TestOptions) {
 	}
 }
 
-// TestFolders wants every folder to be a robot's.
+// TestFolders wants every folder to be a robot's, or one of robots.
 func TestFolders(t *testing.T) {
-	folders, err := fs.ReadDir(scripts.Files, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range folders {
-		for _, name := range []string{"main.star", "edged.toml"} {
-			if _, err := fs.Stat(scripts.Files, d.Name()+"/"+name); err != nil {
-				t.Error(err)
+	list := robots(t)
+	err := fs.WalkDir(scripts.Files, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || p == "." {
+			return err
+		}
+		for _, r := range list {
+			if p == r.path || strings.HasPrefix(p, r.path+"/") || strings.HasPrefix(r.path, p+"/") {
+				return nil
 			}
 		}
+		t.Errorf("%s has no main.star", p)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
