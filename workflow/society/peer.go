@@ -96,7 +96,14 @@ func calling(ctx context.Context, id string, q Prompt) map[string]any {
 	}
 	sections := make([]any, len(q.Sections))
 	for i, s := range q.Sections {
-		sections[i] = map[string]any{"title": s.Title, "text": s.Text}
+		x := map[string]any{"title": s.Title, "text": s.Text, "topic": s.Topic}
+		if s.From != "" {
+			x["from"] = s.From
+		}
+		if s.Value != nil {
+			x["value"] = s.Value
+		}
+		sections[i] = x
 	}
 	m["sections"] = sections
 	if q.Form != nil {

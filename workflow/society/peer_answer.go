@@ -117,20 +117,20 @@ func shown(c Call) (list []Section) {
 	all, _ := c.Message["sections"].([]any)
 	for _, x := range all[:min(len(all), mostShown)] {
 		m, _ := x.(map[string]any)
-		title, _ := m["title"].(string)
-		text, _ := m["text"].(string)
-		if title == "" || text == "" {
+		word := func(key string) string { w, _ := m[key].(string); return w }
+		s := Section{Title: word("title"), Text: word("text"), Topic: word("topic"), From: word("from"), Value: m["value"]}
+		if s.Title == "" || s.Text == "" {
 			continue
 		}
 		if c.Tainted {
-			title = strings.Join(strings.Fields(clip(title, 80)), " ")
-			if !json.Valid([]byte(text)) {
-				text = render(text)
+			s.Title = strings.Join(strings.Fields(clip(s.Title, 80)), " ")
+			if !json.Valid([]byte(s.Text)) {
+				s.Text = render(s.Text)
 			}
 		}
-		list = append(list, Section{Title: title, Text: text})
+		list = append(list, s)
 	}
-	isTask := func(s Section) bool { return strings.HasPrefix(s.Title, "Task") }
+	isTask := func(s Section) bool { return s.Topic == TopicTask || strings.HasPrefix(s.Title, "Task") }
 	if task := c.Message["task"]; task != nil && !slices.ContainsFunc(list, isTask) {
 		s := plainSection(TopicTask, "Task", agent.Task{Input: task}.Text())
 		if c.Tainted {
