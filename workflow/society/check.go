@@ -7,8 +7,10 @@ import (
 
 // A Problem is what is wrong with a society, or may be.
 type Problem struct {
-	Text    string
-	Warning bool // it runs all the same
+	Edge    string `json:"edge,omitempty"` // name of the interaction it is with
+	Text    string `json:"text"`
+	Hint    string `json:"hint,omitempty"` // what to do about it
+	Warning bool   `json:"warning"`        // it runs all the same
 }
 
 // ready says if an interaction can't run: names that nobody has.
@@ -43,27 +45,27 @@ func (s *Society) Check(perCall time.Duration) (list []Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	said := map[string]bool{}
-	add := func(warning bool, format string, args ...any) {
-		text := fmt.Sprintf(format, args...)
-		if !said[text] {
-			said[text] = true
-			list = append(list, Problem{text, warning})
+	add := func(p Problem) {
+		if !said[p.Text] {
+			said[p.Text] = true
+			list = append(list, p)
 		}
 	}
 	for _, i := range s.edges {
 		for _, m := range s.missing(i) {
-			add(false, "%s", m)
+			add(Problem{Edge: i.name, Text: m, Hint: "name an agent of this society or HUMAN, or leave it out: then the caller decides"})
 		}
 		if v, ok := resolverOf(i.r).(MajorityVote); ok && len(v.Voters) == 0 && len(i.members) == 2 {
-			add(true, "%s: two members that vote for each other always tie: name voters", i.name)
+			add(Problem{Edge: i.name, Text: i.name + ": two members that vote for each other always tie", Hint: "name voters who are no members, or say what a tie means", Warning: true})
 		}
 		sh := i.r.shared()
 		if perCall <= 0 || sh.Timeout <= 0 {
 			continue
 		}
-		_, per, extra := i.e.calls()
-		if need := time.Duration(2*(per+extra)) * perCall; need > sh.Timeout {
-			add(true, "%s: a round may take %d model calls of %v, which is more than its timeout of %v", i.name, 2*(per+extra), perCall, sh.Timeout)
+		_, per, extra := i.asks()
+		if need := time.Duration(per+extra) * perCall; need > sh.Timeout {
+			add(Problem{Edge: i.name, Text: fmt.Sprintf("%s: a round may take %d model calls of %v, which is more than its timeout of %v", i.name, per+extra, perCall, sh.Timeout),
+				Hint: fmt.Sprintf("give it %v, or fewer who are asked", need), Warning: true})
 		}
 	}
 	return list
@@ -77,18 +79,4 @@ func resolverOf(r Relation) Resolver {
 		return plain(r.Resolve)
 	}
 	return nil
-}
-
-// Calls is the most model calls that one run can take: every answer repaired
-// once, one escalation at the end.
-func (i *Interaction) Calls() int {
-	rounds, per, extra := i.e.calls()
-	n := rounds*per + extra + 1
-	if j, ok := resolverOf(i.r).(JudgePicks); ok && j.OnNeither == RetryNeither {
-		n += per + extra
-	}
-	if i.r.shared().OnTimeout == RetryOnce {
-		n += rounds * per
-	}
-	return 2 * n
 }

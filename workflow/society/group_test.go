@@ -552,8 +552,8 @@ func TestLoadErrors(t *testing.T) {
 	if p := s.Check(23 * time.Second); len(p) != 1 || !p[0].Warning || !strings.Contains(p[0].Text, "4 model calls of 23s") {
 		t.Errorf("got %v", p)
 	}
-	if e.Calls() != 14 {
-		t.Errorf("got %d calls at worst, want 14", e.Calls())
+	if e.Calls() != 12 {
+		t.Errorf("got %d calls at worst, want 12", e.Calls())
 	}
 }
 
