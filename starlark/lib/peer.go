@@ -16,11 +16,13 @@ import (
 	"edged/bus"
 	"edged/starlark/script"
 	"edged/starlark/value"
+	"edged/workflow/society"
 )
 
 // Peers give each other tasks by events, which a bridge may carry to other
 // robots: <topic> takes {"id", "task", "conversation"} and {"id", "cancel"},
 // <topic>/reply/<id> brings {"status", "reply", "output", "reason", "by"}.
+// Messages with a kind are turns of a society, see peerturn.go.
 
 // peer is an agent somewhere else.
 type peer struct {
@@ -47,7 +49,7 @@ func newPeer(c *value.Call, id identity) (agent.Agent, error) {
 	if err := p.b.mayPublish(c, p.topic); err != nil {
 		return nil, err
 	}
-	return p, p.b.mayHear(c, p.topic+"/reply/+")
+	return p, p.b.mayHear(c, p.topic+"/reply/#") // which covers /reply, too
 }
 
 // Run implements agent.Agent.
@@ -90,14 +92,15 @@ func (p *peer) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 
 // server lets an agent be a peer.
 type server struct {
-	b     *Behaviour
-	a     agent.Agent
-	topic string
-	at    script.Position
+	b      *Behaviour
+	a      agent.Agent
+	member *society.Agent // a, as it takes turns
+	topic  string
+	at     script.Position
 
 	mu      sync.Mutex // guards the rest
 	sub     *bus.Subscription
-	running map[string]context.CancelFunc
+	running map[string]context.CancelCauseFunc
 	runs    uint64
 }
 
@@ -109,15 +112,17 @@ func serveAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{b: b, a: a, topic: c.String("topic"), at: where(c), running: make(map[string]context.CancelFunc)}
+	s := &server{b: b, a: a, member: &society.Agent{Name: a.Name(), Role: roleOf(a), Speaker: society.Of(a)}, topic: c.String("topic"), at: where(c), running: make(map[string]context.CancelCauseFunc)}
 	if err := bus.ValidTopic(s.topic); err != nil {
 		return nil, c.Errorf("topic", "argument \"topic\": %v", err)
 	}
 	if err := b.mayHear(c, s.topic); err != nil {
 		return nil, err
 	}
-	if err := b.mayPublish(c, s.topic+"/reply/x"); err != nil {
-		return nil, err
+	for _, reply := range []string{"/reply", "/reply/x"} {
+		if err := b.mayPublish(c, s.topic+reply); err != nil {
+			return nil, err
+		}
 	}
 	return nil, b.attach(c, s)
 }
@@ -158,12 +163,17 @@ func (s *server) hear(_ context.Context, e bus.Event) error {
 	if !goodID(id) || !s.b.mine(e.Seq) {
 		return nil // nobody could be answered
 	}
+	kind, _ := m["kind"].(string)
+	over, _ := m["cancel"].(bool)
+	if isNews(kind) {
+		return nil // scripts hear it as they hear any event
+	}
 	s.mu.Lock()
-	if over, _ := m["cancel"].(bool); over {
+	if over || kind == society.KindCancel {
 		cancel := s.running[id]
 		s.mu.Unlock()
 		if cancel != nil {
-			cancel()
+			cancel(errGivenUp)
 		}
 		return nil
 	}
@@ -171,7 +181,7 @@ func (s *server) hear(_ context.Context, e bus.Event) error {
 		s.mu.Unlock()
 		return nil
 	}
-	life, cancel := context.WithCancel(s.b.life)
+	life, cancel := context.WithCancelCause(s.b.life)
 	busy := len(s.running) >= mostServed
 	if !busy {
 		s.running[id] = cancel
@@ -184,21 +194,37 @@ func (s *server) hear(_ context.Context, e bus.Event) error {
 		t.Conversation = s.topic + ":" + t.Conversation
 	}
 	work := func() {
-		defer cancel()
+		defer cancel(nil)
+		if kind != "" {
+			s.takeTurn(ctx, id, m, t)
+			return
+		}
 		s.serve(ctx, id, t)
 	}
-	if busy || !s.b.spawn(work) {
+	if !busy && s.b.spawn(work) {
+		return nil
+	}
+	if kind != "" {
+		s.say(ctx, map[string]any{"kind": society.KindRefuse, "id": id, "from": s.a.Name(), "reason": "busy"})
+	} else {
 		s.answer(ctx, id, agent.Result{Status: agent.Failed, Reason: "busy"})
-		cancel()
+	}
+	cancel(nil)
+	if !busy {
+		s.done(id)
 	}
 	return nil
 }
 
+func (s *server) done(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, id)
+}
+
 func (s *server) serve(ctx context.Context, id string, t agent.Task) {
 	r, _ := background.Perform(ctx, s.b.host.Bus, s.a, t) // the result says it
-	s.mu.Lock()
-	delete(s.running, id)
-	s.mu.Unlock()
+	s.done(id)
 	s.answer(context.WithoutCancel(ctx), id, r)
 }
 

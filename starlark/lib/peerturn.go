@@ -1,0 +1,77 @@
+package lib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"edged/agent"
+	"edged/background"
+	"edged/workflow/society"
+)
+
+// An agent that is served takes turns of other robots' societies as it takes
+// those of its own: <topic> brings {"kind": "cfp" or "request", "id", "turn",
+// "task", "form", …}, and <topic>/reply takes what the agent says. What comes
+// in after that, an award or how it ended, is for scripts to hear.
+
+// errGivenUp ends a turn for which nobody waits any more.
+var errGivenUp = errors.New("nobody waits for it any more")
+
+// isNews says whether a message of a kind asks for nothing.
+func isNews(kind string) bool {
+	switch kind {
+	case society.KindAccept, society.KindReject, society.KindResult, society.KindPropose, society.KindInform,
+		society.KindRefuse, society.KindFailure, society.KindNotUnderstood:
+		return true
+	}
+	return false
+}
+
+// takeTurn answers a call, unless whoever made it has given up by then.
+func (s *server) takeTurn(ctx context.Context, id string, m map[string]any, t agent.Task) {
+	defer s.done(id)
+	if ms, _ := m["within_ms"].(int64); ms > 0 && ms < int64(time.Hour/time.Millisecond)*24*365 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(ms)*time.Millisecond, errGivenUp)
+		defer cancel()
+	}
+	ctx, over := s.b.turn(ctx)
+	defer over()
+	reply := map[string]any{"kind": society.KindFailure, "id": id, "from": s.a.Name(), "reason": "it broke off"}
+	taker := agent.Func(s.a.Name(), func(ctx context.Context, t agent.Task) (agent.Result, error) {
+		reply = s.member.Answer(ctx, society.Call{Message: m, Origin: t.Origin, Tainted: !s.trusts(t.Origin)})
+		reason, _ := reply["reason"].(string)
+		switch reply["kind"] {
+		case society.KindRefuse:
+			return agent.Result{}, agent.Declined(reason)
+		case society.KindFailure, society.KindNotUnderstood:
+			if err := ctx.Err(); err != nil {
+				return agent.Result{}, err
+			}
+			return agent.Result{}, fmt.Errorf("%w: %s", agent.ErrFailed, reason)
+		}
+		return agent.Result{Reply: agent.Task{Input: reply["answer"]}.Text(), Output: reply["answer"]}, nil
+	})
+	_, _ = background.Perform(ctx, s.b.host.Bus, taker, t) // the reply says it
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errGivenUp):
+		return
+	case errors.Is(cause, errRobotStopped):
+		reply = map[string]any{"kind": society.KindFailure, "id": id, "from": s.a.Name(), "reason": errRobotStopped.Error()}
+	}
+	s.say(context.WithoutCancel(ctx), reply)
+}
+
+func (s *server) say(ctx context.Context, m map[string]any) {
+	s.b.tell(ctx, "agent:"+s.a.Name(), s.topic+"/reply", m)
+}
+
+// trusts says whether somebody's words are orders for the agent.
+func (s *server) trusts(origin string) bool {
+	if m, ok := s.a.(*modelAgent); ok {
+		return m.o.Trusted(origin)
+	}
+	return s.b.trusted(origin)
+}
