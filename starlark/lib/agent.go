@@ -15,6 +15,7 @@ import (
 	"edged/background"
 	"edged/starlark/script"
 	"edged/starlark/value"
+	"edged/workflow/graph"
 )
 
 var agentParams = []value.Param{
@@ -29,6 +30,7 @@ var agentParams = []value.Param{
 	{Name: "handoffs", Type: value.ListOf(agentKind.Type()), Also: []string{"agents", "sub_agents", "delegates"}, Doc: "Agents that may go on in its place; they see the dialogue so far."},
 	{Name: "traits", Type: value.Dict, Doc: "Its character, HEXACO, each from 0 to 1: honesty emotionality extraversion agreeableness conscientiousness openness."},
 	{Name: "mood", Type: value.Dict, Doc: "Its mood to begin with, each from -1 to 1: valence arousal dominance."},
+	{Name: "mood_half_life", Type: value.Duration, Doc: "The time in which half of a change of mood is gone; if missing it stays."},
 	{Name: "capabilities", Type: value.ListOf(value.String), Doc: "What it can be asked for with pool.request."},
 	{Name: "examples", Type: value.ListOf(value.String), Doc: "Three to five tasks for it, in the words people use: find_agent goes by them."},
 	{Name: "allow", Type: value.ListOf(value.String), Doc: "The tools that it and whoever it delegates to may use: names, or prefixes that end in *. All if missing."},
@@ -132,6 +134,7 @@ type identity struct {
 	capabilities []string
 	examples     []string
 	traits, mood map[string]any
+	character    *graph.Character
 }
 
 // Name implements agent.Agent.
@@ -183,6 +186,9 @@ func (b *Behaviour) agent(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	if id.mood, err = scale(c, "mood", -1, "valence", "arousal", "dominance"); err != nil {
+		return nil, err
+	}
+	if err = character(c, &id); err != nil {
 		return nil, err
 	}
 	var a agent.Agent
@@ -322,7 +328,7 @@ var agentKind = &value.Kind[agent.Agent]{
 		{Name: "instructions", Doc: "What its model is told.", Type: value.String, Get: func(a agent.Agent) (any, error) { return aboutAgent(a).instructions, nil }},
 		{Name: "capabilities", Doc: "What it can be asked for.", Get: func(a agent.Agent) (any, error) { return aboutAgent(a).capabilities, nil }},
 		{Name: "traits", Doc: "Its character, as it was declared.", Get: func(a agent.Agent) (any, error) { return aboutAgent(a).traits, nil }},
-		{Name: "mood", Doc: "Its mood, as it was declared.", Get: func(a agent.Agent) (any, error) { return aboutAgent(a).mood, nil }},
+		{Name: "mood", Doc: "Its mood as it is now.", Get: func(a agent.Agent) (any, error) { return moodNow(a), nil }},
 		{Name: "tools", Doc: "The names of its tools.", Get: func(a agent.Agent) (any, error) {
 			names := []string{}
 			if m, ok := a.(*modelAgent); ok {
@@ -372,6 +378,7 @@ var agentMethods = []value.Method[agent.Agent]{
 		},
 		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) { return serveAgent(c, a) },
 	},
+	moodMethods[0], moodMethods[1],
 }
 
 var runParams = []value.Param{

@@ -46,7 +46,9 @@ type Behaviour struct {
 	base  context.Context // what life ends with; a reload goes on with it
 	runs  runs
 	flows flows
-	live  atomic.Bool // its triggers count
+
+	asking asking      // what people are asked now
+	live   atomic.Bool // its triggers count
 
 	turns atomic.Pointer[turns]
 

@@ -10,6 +10,7 @@ import (
 	"edged/agent"
 	"edged/starlark/value"
 	"edged/workflow"
+	"edged/workflow/graph"
 )
 
 var (
@@ -19,10 +20,11 @@ var (
 )
 
 var decoratorRows = []row{
-	flowRow(value.Func{
-		Name: "Retry", Doc: "Runs its child again while it fails; the outcome is the last one's.",
-		Example: "sure = Retry(grasp, max_attempts = 3, backoff = \"500ms\")",
-		Params: []value.Param{onlyChild,
+	retryRow(flowRow(value.Func{
+		Name: "Retry", Doc: "Runs its child again while it fails; the outcome is the last one's. With a number in place of a child it is the policy of a graph's node.",
+		Example: "sure = Retry(grasp, max_attempts = 3, backoff = \"500ms\")\ntwice = Retry(2, backoff = \"2s\", on = [\"timeout\"])",
+		Params: []value.Param{
+			{Name: "agent", Type: value.Either(agentKind.Type(), value.Callable, value.Between(value.Int, 1, 1_000_000)), Required: true, Positional: true, Doc: "The child: an agent, a workflow, a function of the task. Or how often a node of a graph is tried at most."},
 			{Name: "max_attempts", Type: value.Between(value.Int, 1, 1_000_000), Default: 3, Doc: "How often at most."},
 			{Name: "backoff", Type: value.Duration, Default: "200ms", Doc: "The wait before the second attempt; it doubles, up to 30 s."},
 			{Name: "on", Type: value.ListOf(outcomes), Default: []any{"failed", "timeout"}, Doc: "The outcomes that are tried again."},
@@ -40,7 +42,7 @@ var decoratorRows = []row{
 			r.On = append(r.On, agent.Status(s))
 		}
 		return workflow.NewRetry(name, r, child), nil
-	}),
+	})),
 	flowRow(value.Func{
 		Name: "Timeout", Doc: "Cancels its child, and nothing else, when it takes longer than a limit: its model's request is closed, its tools are stopped. It returns at the limit and the grace in any case.",
 		Example: "soon = Timeout(answer, \"8s\")",
@@ -147,6 +149,39 @@ var decoratorRows = []row{
 		}
 		return workflow.NewTick(name, o, c.Duration("every"), tree), nil
 	}),
+}
+
+// retryRow gives Retry its second form.
+func retryRow(r row) row {
+	node := r.do
+	r.Returns = "an agent; a policy if it was given a number"
+	r.do = func(b *Behaviour, c *value.Call) (starlark.Value, error) {
+		if _, ok := c.Value("agent").(starlark.Int); !ok {
+			return node(b, c)
+		}
+		for _, p := range append(nodeParams, ownName) {
+			if c.Has(p.Name) && bool(c.Value(p.Name).Truth()) {
+				return nil, c.Errorf(p.Name, "argument %q: a policy has none", p.Name)
+			}
+		}
+		p := &graph.Retry{MaxAttempts: c.Int("agent"), Backoff: c.Duration("backoff"), On: []agent.Status{}}
+		if p.Backoff == 0 {
+			p.Backoff = -1
+		}
+		for _, s := range c.Strings("on") {
+			p.On = append(p.On, agent.Status(s))
+		}
+		return retryKind.Wrap(p), nil
+	}
+	return r
+}
+
+var retryKind = &value.Kind[*graph.Retry]{
+	Name: "retry", Doc: "How often a node of a graph is tried, see Retry.",
+	Attrs: []value.Attr[*graph.Retry]{
+		{Name: "max_attempts", Doc: "How often at most.", Type: value.Int, Get: func(r *graph.Retry) (any, error) { return int64(r.MaxAttempts), nil }},
+	},
+	String: func(r *graph.Retry) string { return fmt.Sprintf("<retry %d>", r.MaxAttempts) },
 }
 
 func (b *Behaviour) condition(c *value.Call) (starlark.Value, error) {

@@ -1,6 +1,7 @@
 package lib
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -114,16 +115,16 @@ func (b *Behaviour) ResumeRun(id string) error {
 func (b *Behaviour) resumeRun(f *flow, id string) {
 	ctx, over := b.turn(workflow.WithRuntime(b.life, b.flows.rt))
 	defer over()
-	r, err := b.Runs().Resume(ctx, id, f.node)
+	r, err := followed(ctx, func(ctx context.Context) (agent.Result, error) { return b.Runs().Resume(ctx, id, f.node) })
 	if err != nil && (r.RunID == "" || r.Status == agent.Failed) {
 		b.report(b.life, "workflow:"+f.Name(), err, bus.Event{})
 	}
 }
 
 // resumeRuns goes on with what the end of a process, or of a version of the
-// scripts, has interrupted. Runs that wait for a person go on waiting, and so do
-// those that a stop of the robot ended: what somebody stopped does not move
-// again by itself.
+// scripts, has interrupted. Runs that wait for an answer ask again. Those that
+// wait for a decision go on waiting, and so do those that a stop of the robot
+// ended: what somebody stopped does not move again by itself.
 func (b *Behaviour) resumeRuns() {
 	b.flows.mu.Lock()
 	any := len(b.flows.durable) > 0
@@ -132,7 +133,8 @@ func (b *Behaviour) resumeRuns() {
 		return
 	}
 	for _, r := range b.Runs().List() {
-		if r.State != workflow.StateInterrupted || r.Reason == robotStopped {
+		waits := r.State == workflow.StateWaiting && b.host.Ask != nil // it can be asked again
+		if r.State != workflow.StateInterrupted && !waits || r.Reason == robotStopped {
 			continue
 		}
 		if err := b.ResumeRun(r.ID); err != nil {

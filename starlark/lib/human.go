@@ -1,8 +1,19 @@
 package lib
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"go.starlark.net/starlark"
+
+	"edged/starlark/value"
+	"edged/workflow/graph"
 )
 
 // An Ask is a question to people: of a Human node of a graph, or of a turn
@@ -17,4 +28,142 @@ type Ask struct {
 	Asked   time.Time
 	Until   time.Time // when the answer comes too late; zero is never
 	Default string    // what is taken then; empty is nothing
+}
+
+var humanRows = []row{{value.Func{
+	Name: "Human", Doc: "A question to a person, as a node of a graph. It is asked at the terminal, over MQTT and by edged answer, and waits through a restart. Nobody but a person answers it. The answer is what the node puts out.",
+	Example: "ask = Human(\"That leaves the fence. Go anyway?\", options = [\"yes\", \"no\"], timeout = \"30s\")",
+	Params: []value.Param{
+		{Name: "prompt", Type: value.String, Required: true, Positional: true, Doc: "What is asked."},
+		{Name: "options", Type: value.ListOf(value.String), Positional: true, Doc: "What can be answered; anything if missing. Other answers are not taken."},
+		{Name: "timeout", Type: value.Duration, Doc: "How long the answer may take, also while the robot is off; for ever if missing."},
+		{Name: "on_timeout", Type: value.String, Doc: "What is taken then; the last option if missing, so write the safe one last."}},
+	Returns: "a node for graphs",
+}, func(_ *Behaviour, c *value.Call) (starlark.Value, error) {
+	h := &graph.Human{Prompt: c.String("prompt"), Options: c.Strings("options"), Timeout: c.Duration("timeout"), OnTimeout: c.String("on_timeout")}
+	switch {
+	case strings.TrimSpace(h.Prompt) == "":
+		return nil, c.Errorf("prompt", "argument \"prompt\": nothing is asked")
+	case len(h.Options) > 0 && h.OnTimeout != "" && !slices.Contains(h.Options, h.OnTimeout):
+		return nil, &value.Error{Arg: "on_timeout", Msg: fmt.Sprintf("on_timeout %q is none of the options", h.OnTimeout), Hint: fmt.Sprintf("there are %q", h.Options)}
+	case len(h.Options) == 0 && h.Timeout > 0 && h.OnTimeout == "":
+		return nil, &value.Error{Arg: "timeout", Msg: "the question has a timeout and no answer for it", Hint: "add on_timeout = \"…\", or options, the safe one last"}
+	case h.OnTimeout != "" && h.Timeout <= 0:
+		return nil, &value.Error{Arg: "on_timeout", Msg: "the question has an on_timeout and waits for ever", Hint: "add timeout = \"30s\""}
+	}
+	return humanKind.Wrap(h), nil
+}}}
+
+var humanKind = &value.Kind[*graph.Human]{
+	Name: "human", Doc: "A question to a person, see Human.",
+	Attrs: []value.Attr[*graph.Human]{
+		{Name: "prompt", Doc: "What is asked.", Type: value.String, Get: func(h *graph.Human) (any, error) { return h.Prompt, nil }},
+		{Name: "options", Doc: "What can be answered.", Get: func(h *graph.Human) (any, error) { return slices.Clone(h.Options), nil }},
+	},
+	String: func(h *graph.Human) string { return fmt.Sprintf("<human %q>", h.Prompt) },
+}
+
+// asker asks people for graphs.
+type asker struct{ b *Behaviour }
+
+// Ask implements graph.Asker.
+func (a asker) Ask(ctx context.Context, q graph.Question) (string, error) {
+	return a.b.askPeople(ctx, Ask{By: "graph:" + q.Graph, Run: q.Run, Path: q.Path, Prompt: q.Prompt, Options: q.Options, Asked: q.Asked, Until: q.Until, Default: q.Default})
+}
+
+// answered is the cause that a question ends with that a handler answered with
+// a person's words.
+type answered struct{ text string }
+
+func (*answered) Error() string { return "it was answered" }
+
+// openAsk is a question that waits.
+type openAsk struct {
+	Ask
+	end  context.CancelCauseFunc
+	live *liveRun // the run that waits with it, nil if nobody follows that
+}
+
+// asking are the questions that wait now.
+type asking struct {
+	mu   sync.Mutex // guards open
+	open []*openAsk // the oldest first
+}
+
+// find gives the oldest question of a run.
+func (a *asking) find(run string) *openAsk {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, q := range a.open {
+		if q.Run == run && run != "" {
+			return q
+		}
+	}
+	return nil
+}
+
+// askPeople puts a question to people, who may also answer by way of a handler,
+// and waits.
+func (b *Behaviour) askPeople(ctx context.Context, q Ask) (string, error) {
+	if b.host.Ask == nil {
+		return "", graph.ErrLater
+	}
+	inner, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	one := &openAsk{Ask: q, end: end}
+	one.live, _ = ctx.Value(liveRunKey{}).(*liveRun)
+	b.asking.mu.Lock()
+	b.asking.open = append(b.asking.open, one)
+	b.asking.mu.Unlock()
+	defer func() {
+		b.asking.mu.Lock()
+		defer b.asking.mu.Unlock()
+		b.asking.open = slices.DeleteFunc(b.asking.open, func(x *openAsk) bool { return x == one })
+	}()
+	said, err := b.host.Ask(inner, q)
+	var by *answered
+	if ctx.Err() == nil && errors.As(context.Cause(inner), &by) {
+		return by.text, nil
+	}
+	return said, err
+}
+
+// among finds an answer among the options.
+func among(said string, options []string) (string, bool) {
+	said = strings.TrimSpace(said)
+	if len(options) == 0 {
+		return said, said != ""
+	}
+	i := slices.IndexFunc(options, func(o string) bool { return strings.EqualFold(o, said) })
+	if i < 0 {
+		return "", false
+	}
+	return options[i], true
+}
+
+// mayAnswer returns the error for an answer that is not a person's: scripts may
+// hand on what a person said, and say nothing themselves.
+func mayAnswer(c *value.Call) error {
+	r := runOf(c.Context())
+	if r != nil && (r.trusted || r.main) {
+		return nil
+	}
+	if r != nil {
+		if e := r.handled(); e != nil && fromPerson(e.Source, e.Topic) {
+			return nil
+		}
+	}
+	return &value.Error{Arg: "answer", Msg: "nobody but a person answers a question", Hint: "resume with an answer in a handler of what a person said or sent, or use 'edged answer'"}
+}
+
+// fromPerson reports whether an event is what a person said or sent.
+func fromPerson(source, topic string) bool {
+	kind, _, _ := strings.Cut(source, ":")
+	switch kind {
+	case "mqtt", "cli", "voice", "page", "test":
+		return true
+	case "hw": // a person speaks to the robot's own microphone
+		return strings.HasPrefix(topic, "voice/")
+	}
+	return false
 }

@@ -17,6 +17,7 @@ import (
 	"edged/background"
 	"edged/starlark/script"
 	"edged/starlark/value"
+	"edged/workflow/graph"
 )
 
 // Options of a load.
@@ -89,11 +90,23 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	} else {
 		b.program, err = b.engine.Load(ctx, src)
 	}
+	if err == nil {
+		err = b.declared()
+	}
 	if err != nil {
 		b.kill(errStopped)
 		return nil, err
 	}
 	return b, nil
+}
+
+// declared looks over what the top level made, when all of it is there.
+func (b *Behaviour) declared() error {
+	if list := b.graphErrors(); len(list) > 0 {
+		b.child.stop()
+		return list
+	}
+	return nil
 }
 
 // merged adds the members of a module to those of one with the same name.
@@ -146,7 +159,7 @@ type module struct {
 func functions() [][]row {
 	return [][]row{
 		onRows, timerRows, plainMessageRows, agentRows, toolRows, intentRows, delegateRows, hookFormRows, memoryFormRows,
-		backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, guardrailRows, boardFormRows, envRows,
+		backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, graphRows, guardrailRows, humanRows, boardFormRows, envRows,
 	}
 }
 
@@ -154,6 +167,7 @@ func functions() [][]row {
 func (b *Behaviour) names() starlark.StringDict {
 	d := starlark.StringDict{
 		"json": value.JSON(), "EXIT": exitValue, "PASS": passValue,
+		"START": starlark.String(graph.Start), "END": starlark.String(graph.End),
 		"struct": starlark.NewBuiltin("struct", starlarkstruct.Make),
 	}
 	for _, m := range modules() {
@@ -184,7 +198,7 @@ func kinds() []value.Describer {
 	return []value.Describer{
 		eventKind, messageKind, subscriptionKind, timerKind, contextKind, viewKind, watchKind, requestKind, volunteerKind,
 		futureKind, agentKind, toolKind, toolsetKind, intentKind, intentsKind, handoffKind, hookKind, stepKind, streamKind, memoryKind, promptKind, resultKind, declinedKind, verdictKind, triggerKind, unitKind, poolKind, poolContextKind,
-		deviceKind, goalKind, matchKind, secretKind, guardrailKind, replacementKind,
+		deviceKind, goalKind, matchKind, secretKind, graphKind, gotoKind, guardrailKind, replacementKind, humanKind, retryKind,
 	}
 }
 
@@ -206,6 +220,10 @@ func Catalogue() []value.Entry {
 		switch e.Name {
 		case "EXIT":
 			entries[i].Doc, entries[i].Signature = "What a background agent or its trigger returns that is finished for good: a clean exit.", "EXIT"
+		case "START":
+			entries[i].Doc, entries[i].Signature = "Where a graph begins: the source of its first edges.", "START"
+		case "END":
+			entries[i].Doc, entries[i].Signature = "Where a graph ends: the target of its last edges.", "END"
 		case "PASS":
 			entries[i].Doc, entries[i].Signature = "What a volunteer returns to leave a request to others.", "PASS"
 		}

@@ -35,22 +35,26 @@ func (t *tool) admit(c *value.Call) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	ctx, call := c.Context(), llm.Call{Name: t.Name, Args: text}
+	return text, t.allowed(c.Context(), llm.Call{Name: t.Name, Args: text})
+}
+
+// allowed asks limits, the person and the gate about a call.
+func (t *tool) allowed(ctx context.Context, call llm.Call) error {
 	if r := runOf(ctx); r != nil && r.reads && t.Effect == llm.Write {
-		return nil, readsOnly("calls " + t.Name)
+		return readsOnly("calls " + t.Name)
 	}
 	if err := t.check(ctx, call); err != nil {
-		return nil, err
+		return err
 	}
 	if t.Confirm != nil {
 		if err := t.Confirm(ctx, call); err != nil {
-			return nil, fmt.Errorf("not confirmed: %w", err)
+			return fmt.Errorf("not confirmed: %w", err)
 		}
 	}
 	if t.Effect == llm.Write {
-		return text, t.b.gate(ctx, t.Tool, call)
+		return t.b.gate(ctx, t.Tool, call)
 	}
-	return text, nil
+	return nil
 }
 
 // callByScript is tool.call.

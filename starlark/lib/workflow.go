@@ -51,7 +51,7 @@ func (f *flow) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	}
 	ctx, over := f.b.turn(workflow.WithRuntime(ctx, f.b.flows.rt))
 	defer over()
-	r, err := agent.Run(ctx, f.node, t)
+	r, err := followed(ctx, func(ctx context.Context) (agent.Result, error) { return agent.Run(ctx, f.node, t) })
 	if err != nil && r.Status == agent.Cancelled && errors.Is(context.Cause(ctx), errRobotStopped) {
 		r.Reason = robotStopped
 		err = fmt.Errorf("%w: %w", agent.ErrCancelled, errRobotStopped)
@@ -136,6 +136,9 @@ func (b *Behaviour) branch(c *value.Call, arg string, v starlark.Value) (agent.A
 	if a, err := agentKind.Unwrap(v); err == nil {
 		if f, ok := a.(*flow); ok {
 			b.flows.nest(f)
+			if g, ok := f.node.(*scriptGraph); ok {
+				g.Check() // it is finished with this
+			}
 			return f.node, nil
 		}
 		return &member{b, a}, nil

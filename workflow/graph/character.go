@@ -136,14 +136,28 @@ func (c *Character) SetMood(mood map[string]float64) error {
 	return nil
 }
 
-// Feel changes the mood with events: f gives what an event adds to it. The sum
-// stays within its bounds.
+// AddMood adds to parts of the mood; the sums stay within their bounds.
+func (c *Character) AddMood(more map[string]float64) error {
+	for k, d := range more {
+		if !slices.Contains(Moods(), k) {
+			return fmt.Errorf("graph: %s: %q is no mood; there are %q", c.name, k, Moods())
+		}
+		if math.IsNaN(d) {
+			return fmt.Errorf("graph: %s: %s is no number", c.name, k)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.decay()
+	for k, d := range more {
+		c.mood[k] = max(-1, min(1, c.mood[k]+d))
+	}
+	return nil
+}
+
+// Feel changes the mood with events: f gives what an event adds to it.
 func (c *Character) Feel(b *bus.Bus, filter string, f func(e bus.Event) map[string]float64) (*bus.Subscription, error) {
 	return b.Handle(filter, bus.Queue{Name: "mood of " + c.name}, func(_ context.Context, e bus.Event) error {
-		now := c.Mood()
-		for k, d := range f(e) {
-			now[k] = max(-1, min(1, now[k]+d))
-		}
-		return c.SetMood(now)
+		return c.AddMood(f(e))
 	})
 }

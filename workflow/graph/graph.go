@@ -207,6 +207,9 @@ func (g *Graph) building() {
 	}
 }
 
+// Fixed reports whether the graph is built: it can't be changed any more.
+func (g *Graph) Fixed() bool { return g.fixed.Load() }
+
 func (g *Graph) wrong(p Problem) {
 	p.Severity = Error
 	g.bad = append(g.bad, p)

@@ -80,7 +80,9 @@ func (f *function) Name() string { return f.id }
 
 func (f *function) Run(ctx context.Context, _ agent.Task) (agent.Result, error) {
 	v, err := f.fn(ctx, StateOf(ctx))
-	return agent.Result{Output: v}, err
+	r := agent.Result{Output: v}
+	r.Reply, _ = v.(string)
+	return r, err
 }
 
 // visit is one run of a node: what a durable run records.

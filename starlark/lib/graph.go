@@ -1,0 +1,417 @@
+package lib
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.starlark.net/starlark"
+
+	"edged/agent"
+	"edged/agent/llm"
+	"edged/starlark/script"
+	"edged/starlark/value"
+	"edged/workflow"
+	"edged/workflow/graph"
+)
+
+// scriptGraph is a graph that a script builds. It is built by the goroutine
+// that made it, and finished when it is checked, run or a part of another tree.
+type scriptGraph struct {
+	*graph.Graph
+	b     *Behaviour
+	at    script.Position
+	edges int
+
+	mu     sync.Mutex                 // guards places
+	places map[string]script.Position // of nodes by name, of edges by id
+}
+
+var _ workflow.Wrapper = (*scriptGraph)(nil)
+
+// graphOf is the graph behind a value of graphKind.
+func graphOf(a agent.Agent) *scriptGraph { return a.(*flow).node.(*scriptGraph) }
+
+// Graphs are those that the folder's scripts declare, in that order, also those
+// that are parts of others.
+func (b *Behaviour) Graphs() []*graph.Graph {
+	list := []*graph.Graph{}
+	for _, g := range b.graphs() {
+		list = append(list, g.Graph)
+	}
+	return list
+}
+
+func (b *Behaviour) graphs() (list []*scriptGraph) {
+	b.flows.mu.Lock()
+	defer b.flows.mu.Unlock()
+	for _, f := range b.flows.made {
+		if g, ok := f.node.(*scriptGraph); ok {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+var graphRows = []row{
+	{value.Func{
+		Name: "Graph", Doc: "Makes an agent of nodes and edges: an edge says which agent, function or person comes next. A node runs when an edge to it fires, and never else. Add nodes and edges to it; wrong graphs stop the load.",
+		Example: `def kind(state):
+    return "drive" if state["ears"] == "move" else "answer"
+
+g = Graph("request", state = {"notes": "append"})
+g.node("ears", lambda state: "move" if "go" in state["text"] else "ask")
+g.node("drive", lambda state: "driving", effect = "write")
+g.node("answer", lambda state: "I don't know")
+g.edge(START, "ears")
+g.branch("ears", kind, to = ["drive", "answer"])
+g.edge("drive", END)
+g.edge("answer", END)
+g.check()
+
+on("voice/utterance", lambda ev: robot.say(g.run({"text": ev["text"]}).reply))`,
+		Params: []value.Param{
+			{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name, one topic level."},
+			{Name: "state", Type: value.Dict, Doc: "How what several branches write to a key is folded: \"last\", \"first\", \"append\", \"merge\", \"sum\", \"max\", \"min\", or a function of what is there, None at first, and what was written."},
+			{Name: "checkpoint", Type: value.OneOf("node", "none"), Default: "node", Doc: "node stores the outcome of each node as it ends: after the end of the process the run goes on, and can be resumed and forked."},
+			{Name: "max_steps", Type: value.Between(value.Int, 1, 1_000_000), Default: 50, Doc: "How many nodes one run may run: it bounds cycles."},
+			nodeParams[0], nodeParams[1], nodeParams[4]},
+		Returns: "a graph",
+	}, (*Behaviour).graph},
+	{value.Func{
+		Name: "goto", Doc: "What a function of a node returns that chooses the next node itself, among those that its edges lead to.",
+		Example: "def weigh(state):\n    if state[\"kg\"] > 2:\n        return goto(\"refuse\", {\"why\": \"too heavy\"})\n    return goto(\"grasp\")",
+		Params: []value.Param{
+			{Name: "target", Type: value.String, Required: true, Positional: true, Doc: "The name of a node, or END."},
+			{Name: "updates", Type: value.Dict, Positional: true, Doc: "What is written to the state."}},
+		Returns: "a value to return",
+	}, func(_ *Behaviour, c *value.Call) (starlark.Value, error) {
+		set, err := c.Dict("updates")
+		if err != nil {
+			return nil, err
+		}
+		return gotoKind.Wrap(&graph.Goto{To: c.String("target"), Set: set}), nil
+	}},
+}
+
+var gotoKind = &value.Kind[*graph.Goto]{
+	Name: "goto", Doc: "A choice of the next node, see goto.",
+	Attrs: []value.Attr[*graph.Goto]{
+		{Name: "target", Doc: "Where to.", Type: value.String, Get: func(g *graph.Goto) (any, error) { return g.To, nil }},
+		{Name: "updates", Doc: "What is written to the state.", Get: func(g *graph.Goto) (any, error) { return maps.Clone(g.Set), nil }},
+	},
+	String: func(g *graph.Goto) string { return fmt.Sprintf("goto(%q)", g.To) },
+}
+
+func (b *Behaviour) graph(c *value.Call) (starlark.Value, error) {
+	name := c.String("name")
+	if err := validName(name); err != nil {
+		return nil, c.Errorf("name", "argument \"name\": %v", err)
+	}
+	o := graph.Options{Checkpoint: graph.Checkpoint(c.String("checkpoint")), MaxSteps: c.Int("max_steps"), Asker: asker{b}}
+	var err error
+	if o.State, err = b.reducers(c, name); err != nil {
+		return nil, err
+	}
+	if o.Guard, err = b.guard(c, name); err != nil {
+		return nil, err
+	}
+	if o.OnHalt, err = b.onHalt(c, name); err != nil {
+		return nil, err
+	}
+	if o.OnInDoubt, err = b.onInDoubt(c, name); err != nil {
+		return nil, err
+	}
+	o.Registry = &registry{b: b, not: name}
+	g := &scriptGraph{Graph: graph.New(name, o), b: b, at: where(c), places: map[string]script.Position{}}
+	f := &flow{b: b, node: g, at: g.at, durable: o.Checkpoint == graph.AfterNode}
+	if err := b.flows.add(f, script.Loading(c.Thread)); err != nil {
+		return nil, err
+	}
+	return graphKind.Wrap(f), nil
+}
+
+// reducers reads the argument state.
+func (b *Behaviour) reducers(c *value.Call, name string) (map[string]graph.Reducer, error) {
+	if !c.Has("state") {
+		return nil, nil
+	}
+	known := graph.Reducers()
+	out := map[string]graph.Reducer{}
+	for _, kv := range c.Value("state").(starlark.IterableMapping).Items() {
+		key, _ := starlark.AsString(kv[0])
+		if word, ok := starlark.AsString(kv[1]); ok {
+			r, ok := known[word]
+			if !ok {
+				e := &value.Error{Arg: "state", Msg: fmt.Sprintf("state key %s: no reducer %q", key, word), Hint: "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ") + ", or a function (old, written)"}
+				if near := value.Nearest(word, slices.Sorted(maps.Keys(known))); near != "" {
+					e.Hint = fmt.Sprintf("did you mean %q?", near)
+				}
+				return nil, e
+			}
+			out[key] = r
+			continue
+		}
+		fn, ok := kv[1].(starlark.Callable)
+		if !ok {
+			return nil, c.Errorf("state", "state key %s: want the name of a reducer or a function, got %s", key, kv[1].Type())
+		}
+		keep(c, fn)
+		cb, missing := makeCallback(fn, "old", "written")
+		if missing != "" {
+			return nil, c.Errorf("state", "state key %s: %s needs an argument %q, but it is called with (old, written)", key, fn.Name(), missing)
+		}
+		out[key] = graph.Reducer{Name: b.fnName(cb), Fold: b.folder2(cb, name)}
+	}
+	return out, nil
+}
+
+// folder2 folds by a script function: it looks and decides.
+func (b *Behaviour) folder2(cb *callback, name string) func(old, written any) (any, error) {
+	return func(old, written any) (any, error) {
+		x, err := value.FromGo(old)
+		if err != nil {
+			return nil, err
+		}
+		y, err := value.FromGo(written)
+		if err != nil {
+			return nil, err
+		}
+		r := &run{Context: b.life, b: b, source: "graph:" + name, pure: inGuard, more: &more{name: name}}
+		v, err := b.ask(r, cb, x, y)
+		if err != nil {
+			return nil, err
+		}
+		return value.ToGo(v)
+	}
+}
+
+var (
+	srcParam    = value.Param{Name: "source", Type: value.String, Required: true, Positional: true, Doc: "The node it leaves, or START."}
+	nodeIDParam = value.Param{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name in this graph."}
+)
+
+var graphKind = &value.Kind[agent.Agent]{
+	Name: "graph", Is: agentKind,
+	Doc:     "An agent made of nodes and edges, see Graph. It has all that an agent has, and goes where one can.",
+	Methods: graphMethods,
+	String:  agentKind.String, Key: agentKind.Key,
+}
+
+var graphMethods = []value.Method[agent.Agent]{
+	{
+		Func: value.Func{
+			Name: "node", Doc: "Adds a node. What it puts out is written to the key of its name, or to the keys in writes; what a function returns that is a dict is an update of the state.",
+			Example: "g.node(\"plan\", planner, writes = [\"plan\"], timeout = \"3m\", retry = Retry(2, backoff = \"2s\", on = [\"timeout\"]))",
+			Params: []value.Param{nodeIDParam,
+				{Name: "agent", Type: value.Either(agentKind.Type(), toolKind.Type(), humanKind.Type(), value.Callable), Required: true, Positional: true, Doc: "An agent, a workflow, an interaction, a graph, a tool, Human(…), or a function of the state."},
+				{Name: "writes", Type: value.ListOf(value.String), Doc: "The keys it writes: one gets the whole of what it puts out, several get its entries, none at all with []."},
+				{Name: "effect", Type: value.OneOf("pure", "read", "write"), Doc: "What it does to the world; \"write\" moves or sends something, and is not run again by itself if it was interrupted."},
+				{Name: "retry", Type: retryKind.Type(), Doc: "Retry(n, …): how often it is tried."},
+				{Name: "timeout", Type: value.Duration, Doc: "Cancels an attempt that takes longer."},
+				{Name: "join", Type: value.OneOf("any", "all"), Default: "any", Doc: "any runs it each time an edge to it fires; all once, when none of the branches that were started can still come."},
+				guardrailsParam,
+				{Name: "input", Type: value.Callable, Doc: "Makes its task of the state; missing: what the node before put out, or the run's own task."}},
+		},
+		Do: (addNode),
+	},
+	{
+		Func: value.Func{
+			Name: "edge", Doc: "Leads from one node to another, always. Two edges from one node start two branches, side by side.",
+			Example: "g.edge(\"plan\", \"drive\", guardrails = [rail])",
+			Params:  []value.Param{srcParam, {Name: "target", Type: value.String, Required: true, Positional: true, Doc: "The node it leads to, or END."}, guardrailsParam},
+		},
+		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) {
+			return connect(a, c, func(g *scriptGraph, rails []graph.Guardrail) error {
+				g.Edge(c.String("source"), c.String("target"), rails...)
+				return nil
+			})
+		},
+	},
+	{
+		Func: value.Func{
+			Name: "branch", Doc: "Leads where a function of the state says. Anything it returns that is not in to fails the run, and so does an error.",
+			Example: "g.branch(\"ask\", lambda state: \"drive\" if state[\"ask\"] == \"yes\" else END, to = [\"drive\", END])",
+			Params: []value.Param{srcParam,
+				{Name: "fn", Type: value.Callable, Required: true, Positional: true, Doc: "Called with the state and ctx; returns the name of a node, or END."},
+				{Name: "to", Type: value.ListOf(value.String), Required: true, Doc: "All the nodes it may lead to."}, guardrailsParam},
+		},
+		Do: addBranch,
+	},
+	{
+		Func: value.Func{
+			Name: "discover", Doc: "Looks among the tools, workflows, agents and peers that there are, by their tags and by how alike they are to the query; what is found runs, then the node named then. Without anything found and without a fallback the run fails, unresolved.",
+			Example: "g.discover(\"drive\", query = \"tell the user it is done\", kind = \"tool\", fallback = \"answer\", then = END)",
+			Params: []value.Param{srcParam,
+				{Name: "query", Type: value.String, Required: true, Positional: true, Doc: "What is looked for, in words."},
+				{Name: "kind", Type: value.OneOf("tool", "skill", "extension", "any"), Default: "any", Doc: "tool: Tool(…) and functions that agents have as tools; skill: workflows and graphs; extension: agents, here and elsewhere."},
+				{Name: "fallback", Type: value.String, Doc: "The node for when nothing is found."},
+				{Name: "then", Type: value.String, Doc: "Where to go when what was found has run; END if missing."},
+				{Name: "min_score", Type: value.Between(value.Float, 0, 1), Default: 0.3, Doc: "How alike it must be; 1 is the best."},
+				{Name: "tags", Type: value.ListOf(value.String), Doc: "Capabilities that it must have, all of them."}, guardrailsParam},
+		},
+		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) {
+			return connect(a, c, func(g *scriptGraph, rails []graph.Guardrail) error {
+				d := graph.Discovery{
+					Query: c.String("query"), Tags: c.Strings("tags"), Kind: graph.Kind(c.String("kind")),
+					Fallback: c.String("fallback"), Then: c.String("then"), MinScore: c.Float("min_score"),
+				}
+				if d.MinScore == 0 {
+					d.MinScore = 1e-9 // 0 would be the default
+				}
+				g.Discover(c.String("source"), d, rails...)
+				return nil
+			})
+		},
+	},
+	{
+		Func: value.Func{
+			Name: "personality", Doc: "Leads by a trait or the mood of an agent, as it is when the edge is reached: at the threshold and above it to above, else to below. A trait that the agent does not have stops the load.",
+			Example: "g.personality(\"weigh\", agent = body, trait = \"conscientiousness\", threshold = 0.6, above = \"plan\", below = \"quick\")",
+			Params: []value.Param{srcParam,
+				{Name: "agent", Type: agentKind.Type(), Required: true, Doc: "Whose character."},
+				{Name: "trait", Type: value.String, Required: true, Doc: "honesty emotionality extraversion agreeableness conscientiousness openness, from 0 to 1, or valence arousal dominance, from -1 to 1."},
+				{Name: "threshold", Type: value.Number, Required: true, Doc: "The border."},
+				{Name: "above", Type: value.String, Required: true, Doc: "The node for the threshold and more, or END."},
+				{Name: "below", Type: value.String, Required: true, Doc: "The node for less, or END."}, guardrailsParam},
+		},
+		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) {
+			return connect(a, c, func(g *scriptGraph, rails []graph.Guardrail) error {
+				who := agentKind.Arg(c, "agent")
+				of := aboutAgent(who).character
+				if of == nil {
+					return c.Errorf("agent", "argument \"agent\": %s has no character: traits and mood are of Agent(…)", who.Name())
+				}
+				g.Personality(c.String("source"), graph.Personality{Of: of, Trait: c.String("trait"), Threshold: c.Float("threshold"), Above: c.String("above"), Below: c.String("below")}, rails...)
+				return nil
+			})
+		},
+	},
+	{
+		Func: value.Func{
+			Name: "check", Doc: "Finishes the graph and fails with all that is wrong with it. Graphs made at top level are checked at the end of the load in any case.",
+			Example: "g.check()",
+		},
+		Do: func(a agent.Agent, _ *value.Call) (starlark.Value, error) { return nil, graphOf(a).wrong() },
+	},
+	{
+		Func: value.Func{
+			Name: "resume", Doc: "Goes on with a run that was interrupted, stopped or waits for a person, and waits for the result. Nodes that have ended do not run again. Only a person answers a question: with answer it is called in a handler of what a person said, over MQTT or in a test.",
+			Example: "on(\"guard/answer\", lambda ev: g.resume(bb.get(\"guard/waits\"), answer = ev[\"text\"]))",
+			Params: []value.Param{
+				{Name: "run_id", Type: value.String, Required: true, Positional: true, Doc: "The run, as result.run_id names it."},
+				{Name: "answer", Type: value.String, Default: "", Doc: "The answer to the oldest question that it waits with."}},
+			Returns: "a result", Blocks: true,
+		},
+		Do: resumeGraph,
+	},
+	{
+		Func: value.Func{
+			Name: "fork", Doc: "Runs a copy of a run again from a step, and leaves the run itself as it is. What had ended before the step is not run again.",
+			Example: "r = g.fork(run_id, at = \"plan\", patch = {\"speed\": 0.2})",
+			Params: []value.Param{
+				{Name: "run_id", Type: value.String, Required: true, Positional: true, Doc: "The run, as result.run_id names it."},
+				{Name: "at", Type: value.Either(value.Int, value.String), Required: true, Doc: "The step: its number in the run, from 1, the name of a node, whose first run is meant, or its path."},
+				{Name: "patch", Type: value.Dict, Doc: "What is changed in the state that the step begins with."}},
+			Returns: "a result", Blocks: true,
+		},
+		Do: forkGraph,
+	},
+}
+
+// open gives the graph of a call that changes it.
+func open(a agent.Agent) (*scriptGraph, error) {
+	g := graphOf(a)
+	if g.Fixed() {
+		return nil, &value.Error{Msg: fmt.Sprintf("graph %s is finished: it was checked, run, or made a part of another tree", g.Name()), Hint: "add its nodes and edges right after Graph(…)"}
+	}
+	return g, nil
+}
+
+// note remembers where a node or an edge is declared.
+func (g *scriptGraph) note(c *value.Call, what string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.places[what] = where(c)
+}
+
+// connect adds an edge.
+func connect(a agent.Agent, c *value.Call, add func(g *scriptGraph, rails []graph.Guardrail) error) (starlark.Value, error) {
+	g, err := open(a)
+	if err != nil {
+		return nil, err
+	}
+	rails, err := g.b.guardrails(c, "guardrails")
+	if err != nil {
+		return nil, err
+	}
+	if err := add(g, g.b.rails(rails)); err != nil {
+		return nil, err
+	}
+	g.edges++
+	g.note(c, fmt.Sprintf("e%d", g.edges))
+	return nil, nil
+}
+
+func addBranch(a agent.Agent, c *value.Call) (starlark.Value, error) {
+	return connect(a, c, func(g *scriptGraph, rails []graph.Guardrail) error {
+		cb, err := newCallback(c, "fn", "state")
+		if err != nil {
+			return err
+		}
+		to := c.Strings("to")
+		choose := func(ctx context.Context, s graph.State) (string, error) {
+			v, err := g.call(ctx, cb, g.Name(), s)
+			if err != nil {
+				return "", err
+			}
+			if name, ok := starlark.AsString(v); ok {
+				return name, nil
+			}
+			return "", fmt.Errorf("%s returned %s: want one of %q", g.b.fnName(cb), shown(v), to)
+		}
+		g.Branch(c.String("source"), choose, to, rails...)
+		return nil
+	})
+}
+
+func addNode(a agent.Agent, c *value.Call) (starlark.Value, error) {
+	g, err := open(a)
+	if err != nil {
+		return nil, err
+	}
+	id := c.String("name")
+	o := graph.NodeOptions{
+		Effect: llm.Effect(c.String("effect")), Timeout: c.Duration("timeout"), Join: graph.Join(c.String("join")),
+		Retry: retryKind.Arg(c, "retry"),
+	}
+	if c.Has("writes") {
+		o.Writes = append([]string{}, c.Strings("writes")...)
+	}
+	rails, err := g.b.guardrails(c, "guardrails")
+	if err != nil {
+		return nil, err
+	}
+	o.Guardrails = g.b.rails(rails)
+	input, err := newCallback(c, "input", "state")
+	if err != nil {
+		return nil, err
+	}
+	if input != nil {
+		o.Input = func(ctx context.Context, s graph.State) (any, error) {
+			v, err := g.call(ctx, input, id, s)
+			if err != nil {
+				return nil, err
+			}
+			return value.ToGo(v)
+		}
+	}
+	if err := g.put(c, id, o); err != nil {
+		return nil, err
+	}
+	g.note(c, id)
+	return nil, nil
+}

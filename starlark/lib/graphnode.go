@@ -1,0 +1,153 @@
+package lib
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.starlark.net/starlark"
+
+	"edged/agent"
+	"edged/agent/llm"
+	"edged/starlark/value"
+	"edged/workflow/graph"
+)
+
+// put adds what a call of node names.
+func (g *scriptGraph) put(c *value.Call, id string, o graph.NodeOptions) error {
+	v := c.Value("agent")
+	if h, err := humanKind.Unwrap(v); err == nil {
+		g.Human(id, *h, o)
+		return nil
+	}
+	if t, err := toolKind.Unwrap(v); err == nil {
+		g.Node(id, t.asNode(), o)
+		return nil
+	}
+	if a, err := agentKind.Unwrap(v); err == nil {
+		a, err := g.b.branch(c, "agent", v)
+		if err != nil {
+			return err
+		}
+		if g.Fixed() {
+			return &value.Error{Arg: "agent", Msg: fmt.Sprintf("graph %s can't be a node of itself", g.Name())}
+		}
+		g.Node(id, a, o)
+		return nil
+	} else if _, is := v.(starlark.Callable); !is {
+		_ = a
+		return c.Errorf("agent", "argument \"agent\": %v", err)
+	}
+	cb, err := newCallback(c, "agent", "state")
+	if err != nil {
+		return err
+	}
+	g.Func(id, func(ctx context.Context, s graph.State) (any, error) {
+		began := time.Now()
+		v, err := g.call(ctx, cb, id, s)
+		if g.b.stoppedSince(ctx, began) {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, ofDecline(err)
+		}
+		return g.output(ctx, v, began)
+	}, o)
+	return nil
+}
+
+// call calls a function of the state.
+func (g *scriptGraph) call(ctx context.Context, cb *callback, node string, s graph.State) (starlark.Value, error) {
+	state, err := value.FromGo(map[string]any(s))
+	if err != nil {
+		return nil, err
+	}
+	m := &more{name: node}
+	if outer := runOf(ctx); outer != nil && outer.more != nil {
+		m.from = outer.from
+	}
+	r := &run{Context: ctx, b: g.b, source: "graph:" + g.Name(), more: m}
+	if outer := runOf(ctx); outer != nil {
+		r.reads = outer.reads
+	}
+	return g.b.do(r, cb, state)
+}
+
+// output makes of what a function returned what its node puts out. What is
+// still to come is waited for.
+func (g *scriptGraph) output(ctx context.Context, v starlark.Value, began time.Time) (any, error) {
+	if v == exitValue {
+		return nil, agent.ErrExit
+	}
+	if to, err := gotoKind.Unwrap(v); err == nil {
+		return *to, nil
+	}
+	if d, err := declinedKind.Unwrap(v); err == nil {
+		return nil, agent.Declined(string(d))
+	}
+	if r, err := resultKind.Unwrap(v); err == nil {
+		if r.err != nil || r.Output != nil {
+			return r.Output, r.err
+		}
+		return r.Reply, nil
+	}
+	if goal, err := goalKind.Unwrap(v); err == nil {
+		x, err := goal.Result(ctx)
+		if err != nil && g.b.stopping(ctx, began) {
+			goal.Goal.Cancel("the run that waits for it was cancelled")
+			return nil, context.Cause(ctx)
+		}
+		return x, err
+	}
+	if f, err := futureKind.Unwrap(v); err == nil {
+		return f.Result(ctx)
+	}
+	return value.ToGo(v)
+}
+
+// toolNode is a tool as a node: it is held to all that a model's call is.
+type toolNode struct {
+	agent.Agent
+	t *tool
+}
+
+func (t *tool) asNode() agent.Agent {
+	x := t.Tool
+	x.Do = func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		if err := t.allowed(ctx, llm.Call{Name: t.Name, Args: args}); err != nil {
+			return nil, err
+		}
+		return t.Do(ctx, args)
+	}
+	return &toolNode{graph.ToolAgent(x), t}
+}
+
+// Kind is what outlines call it.
+func (*toolNode) Kind() string { return "tool" }
+
+// Effect is what it does to the world.
+func (n *toolNode) Effect() llm.Effect { return n.t.Effect }
+
+// Run implements agent.Agent. The words of others lead to no tool that acts.
+func (n *toolNode) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
+	b := n.t.b
+	if n.t.Effect == llm.Write && !b.host.TaintedWrites && t.Origin != "" && !b.trusted(t.Origin) {
+		return agent.Result{}, fmt.Errorf("%w: tool %s acts, and its arguments are words of %s", agent.ErrBlocked, n.t.Name, t.Origin)
+	}
+	r := &run{Context: ctx, b: b, source: "graph", more: &more{task: t.Input, from: t.Origin}}
+	if outer := runOf(ctx); outer != nil {
+		r.source, r.reads, r.name = outer.source, outer.reads, outer.agent()
+	}
+	began := time.Now()
+	res, err := n.Agent.Run(r, t)
+	if b.stoppedSince(ctx, began) {
+		return agent.Result{Receipts: res.Receipts}, context.Cause(ctx)
+	}
+	var no *refusal
+	if errors.As(err, &no) {
+		return res, agent.Declined(no.reason)
+	}
+	return res, err
+}
