@@ -27,6 +27,8 @@ type Interaction struct {
 	e       inner
 	name    string
 	members []string
+
+	directed bool // from the first member to the second
 }
 
 var _ agent.Agent = (*Interaction)(nil)

@@ -193,6 +193,7 @@ func (s *Society) join(members []*Agent, r Relation, call string) (*Interaction,
 		s.agents = before
 		return nil, fail("%v", err)
 	}
+	i.directed = call == "Connect"
 	s.edges = append(s.edges, i)
 	return i, nil
 }
@@ -265,14 +266,14 @@ func (s *Society) Agents() []*Agent {
 	return slices.Clone(s.agents)
 }
 
-// Edges gives the binary edges.
+// Edges gives the edges from one to another, that Connect made.
 func (s *Society) Edges() []*Interaction {
-	return s.pick(func(i *Interaction) bool { return i.r.binary() })
+	return s.pick(func(i *Interaction) bool { return i.directed })
 }
 
 // GroupEdges gives the edges of groups.
 func (s *Society) GroupEdges() []*Interaction {
-	return s.pick(func(i *Interaction) bool { return !i.r.binary() })
+	return s.pick(func(i *Interaction) bool { return !i.directed })
 }
 
 // AllEdges gives all edges.
