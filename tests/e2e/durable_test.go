@@ -32,6 +32,33 @@ deliver = Sequence("deliver", [
 on("bot/go", lambda ev: deliver.run("cup"))
 `
 
+// durableGraph has the same steps as a graph.
+const durableGraph = `
+def step(name):
+    def run(state):
+        store.append("log", "start %s\n" % name)
+        sleep("15ms")
+        store.append("log", "end %s\n" % name)
+        return name
+    return run
+
+deliver = Graph("deliver")
+deliver.node("read", step("read"), effect = "read")
+deliver.node("write", step("write"), effect = "write")
+deliver.node("left", step("left"), effect = "pure")
+deliver.node("right", step("right"), effect = "pure")
+deliver.node("again", step("again"), effect = "write", join = "all")
+deliver.edge(START, "read")
+deliver.edge("read", "write")
+deliver.edge("write", "left")
+deliver.edge("write", "right")
+deliver.edge("left", "again")
+deliver.edge("right", "again")
+deliver.edge("again", END)
+
+on("bot/go", lambda ev: deliver.run("cup"))
+`
+
 type durableRun struct {
 	ID    string `json:"id"`
 	State string `json:"state"`
@@ -48,37 +75,46 @@ func TestDurableRunIsKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the robot dozens of times")
 	}
-	rounds, doubts := 12, 0
+	rounds := 12
 	if os.Getenv("EDGED_SLOW") != "" {
 		rounds = 60
 	}
-	for i := range rounds {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			dir := t.TempDir()
-			for name, text := range map[string]string{"main.star": durable, "edged.toml": "name = \"bot\"\n"} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+	for name, script := range map[string]string{"workflow": durable, "graph": durableGraph} {
+		t.Run(name, func(t *testing.T) {
+			doubts := 0
+			for i := range rounds {
+				t.Run(fmt.Sprint(i), func(t *testing.T) { doubts += killDurable(t, script, i) })
 			}
-			d := &durableBot{t: t, dir: dir, kept: map[string]int{}}
-			d.up()
-			d.must("pub", "bot/go")
-			time.Sleep(time.Duration(i%12) * 8 * time.Millisecond)
-			d.killed()
-			if i%2 == 1 { // and once more on its way
-				d.up()
-				time.Sleep(time.Duration(i) * 3 * time.Millisecond)
-				d.killed()
+			t.Logf("%d steps were in doubt", doubts)
+			if doubts == 0 {
+				t.Error("no step was ever in doubt: nothing was tested")
 			}
-			d.up()
-			d.finish()
-			doubts += d.doubts
 		})
 	}
-	t.Logf("%d steps were in doubt", doubts)
-	if doubts == 0 {
-		t.Error("no step was ever in doubt: nothing was tested")
+}
+
+// killDurable kills a robot at a moment that i gives, and returns how many steps
+// were in doubt.
+func killDurable(t *testing.T, script string, i int) int {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"main.star": script, "edged.toml": "name = \"bot\"\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
+	d := &durableBot{t: t, dir: dir, kept: map[string]int{}}
+	d.up()
+	d.must("pub", "bot/go")
+	time.Sleep(time.Duration(i%12) * 8 * time.Millisecond)
+	d.killed()
+	if i%2 == 1 { // and once more on its way
+		d.up()
+		time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+		d.killed()
+	}
+	d.up()
+	d.finish()
+	return d.doubts
 }
 
 // durableBot is the robot from one life to the next.
