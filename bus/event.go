@@ -28,7 +28,7 @@ type RawJSON []byte
 
 // Lazy is an immutable payload of the publisher's own type that becomes a JSON
 // tree only when somebody looks. One that embeds a [Cell] keeps what
-// [Event.View] makes of it.
+// [Event.View] makes of it; one that is a json.Marshaler writes its own text.
 type Lazy interface{ Tree() any }
 
 // A Cell keeps the one foreign view of a payload.
@@ -94,6 +94,8 @@ func (e Event) JSON() ([]byte, error) {
 	switch v := e.payload.(type) {
 	case *shared:
 		return v.json()
+	case json.Marshaler:
+		return v.MarshalJSON()
 	case Lazy:
 		return json.Marshal(v.Tree())
 	}
@@ -114,6 +116,13 @@ func (e Event) Bytes() []byte {
 		return nil
 	}
 	return b
+}
+
+// Stamp returns the event with its time fixed, as [Event.Stamped] does, by the
+// bus's own clock: in a flood it is read once for many events.
+func (b *Bus) Stamp(e Event) Event {
+	b.stamp(&e)
+	return e
 }
 
 // View gives a foreign form of the payload, a script value say. It is made

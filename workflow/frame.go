@@ -49,8 +49,12 @@ type thread struct {
 	id      string
 	first   agent.Task
 	rt      *Runtime
-	journal *journal // of a durable run
+	journal *journal  // of a durable run
+	began   time.Time // where somebody traces
 }
+
+// since is how long the run has lasted: to read one clock is half of [time.Now].
+func (t *thread) since() time.Duration { return time.Since(t.began) }
 
 // frame is the place of one run of one agent in the tree, and its context.
 type frame struct {
@@ -63,7 +67,8 @@ type frame struct {
 	key     string      // the same, of a custom node's child
 	lost    func() bool // of a custom node's child: the node has cancelled it, which is no outcome
 	claimed atomic.Bool
-	passing bool // of a child of a reactive node: that it was cancelled is no outcome
+	passing bool   // of a child of a reactive node: that it was cancelled is no outcome
+	where   string // path, once somebody asked
 }
 
 type frameKey struct{}
@@ -98,17 +103,20 @@ func enter(ctx context.Context, n inner, t agent.Task) *frame {
 	} else {
 		f.run.rt = &Runtime{}
 	}
+	if f.run.rt.Trace != nil {
+		f.run.began = time.Now()
+	}
 	if up != nil {
 		f.run.first, f.run.id = up.run.first, up.run.id
 	} else if f.run.rt.Trace != nil {
-		f.run.id = newID()
+		f.run.id = newID(f.run.began)
 	}
 	return f
 }
 
 // with gives the same place with another context.
 func (f *frame) with(ctx context.Context) *frame {
-	g := &frame{Context: ctx, up: f.up, run: f.run, agent: f.agent, at: f.at, iter: f.iter, key: f.key}
+	g := &frame{Context: ctx, up: f.up, run: f.run, agent: f.agent, at: f.at, iter: f.iter, key: f.key, where: f.where}
 	g.claimed.Store(true)
 	return g
 }
@@ -168,6 +176,7 @@ func (f *frame) do(c agent.Agent, t agent.Task) (agent.Result, error) {
 		return agent.Run(f, c, t)
 	}
 	kind := kindOf(c)
+	f.settle()
 	f.Context = f.tell(f.Context, Moment{Phase: Started, Name: c.Name(), Kind: kind})
 	r, err := agent.Run(f, c, t)
 	f.tell(f.Context, Moment{Phase: Ended, Name: c.Name(), Kind: kind, Elapsed: r.Elapsed}.of(f, r, err))
@@ -177,13 +186,23 @@ func (f *frame) do(c agent.Agent, t agent.Task) (agent.Result, error) {
 // path is the place in the tree: indices of children with dots between, and
 // ~n for the n-th further run of the same child. The root is "".
 func (f *frame) path() string {
+	if f.up == nil || f.where != "" {
+		return f.where
+	}
+	if f.up.up == nil && f.at >= 0 && f.iter == 0 && f.key == "" {
+		return strconv.Itoa(int(f.at))
+	}
 	var buf [64]byte
 	return string(f.appendPath(buf[:0]))
 }
 
+// settle fixes the path of a place that tells of itself, before others can see
+// it.
+func (f *frame) settle() { f.where = f.path() }
+
 func (f *frame) appendPath(b []byte) []byte {
-	if f.up == nil {
-		return b
+	if f.up == nil || f.where != "" {
+		return append(b, f.where...)
 	}
 	b = f.up.appendPath(b)
 	if f.at < 0 {
@@ -203,9 +222,10 @@ func (f *frame) appendPath(b []byte) []byte {
 	return b
 }
 
-// newID makes the name of a run; names sort by time.
-func newID() string {
+// newID makes the name of a run that begins now; names sort by time.
+func newID(now time.Time) string {
 	var r [4]byte
 	_, _ = rand.Read(r[:])
-	return time.Now().UTC().Format("20060102T150405.000-") + hex.EncodeToString(r[:])
+	id := now.UTC().AppendFormat(make([]byte, 0, 40), "20060102T150405.000-")
+	return string(hex.AppendEncode(id, r[:]))
 }

@@ -111,6 +111,9 @@ func (g *Guard) hold(f *frame, halt context.CancelCauseFunc) (*watch, error) {
 
 // guardCause gives the guard's error that ended exactly this context, or nil.
 func guardCause(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
 	switch e := context.Cause(ctx).(type) {
 	case *GuardError:
 		return e

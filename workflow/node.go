@@ -100,13 +100,19 @@ func run(ctx context.Context, n inner, t agent.Task) (agent.Result, error) {
 // manage runs a node with what its options and the runtime ask for.
 func (f *frame) manage(n inner, t agent.Task) (r agent.Result, err error) {
 	b := n.self()
-	start := time.Now()
-	guarded, halt := context.WithCancelCause(f.Context)
-	defer halt(nil)
-	f = f.with(guarded) // the frame itself is what agent.Run judges the outcome by
-	f.Context = f.tell(f.Context, Moment{Phase: Started, Name: b.name, Kind: b.kind})
+	start := f.run.since()
+	halt := func(error) {}
+	if b.opt.Guard != nil || b.opt.OnHalt != nil {
+		var guarded context.Context
+		guarded, halt = context.WithCancelCause(f.Context)
+		defer halt(nil)
+		f = f.with(guarded) // the frame itself is what agent.Run judges the outcome by
+	}
+	f.settle()
+	work := f.Context
+	f.Context = f.tell(work, Moment{Phase: Started, Name: b.name, Kind: b.kind})
 	defer func() {
-		f.tell(f.Context, Moment{Phase: Ended, Name: b.name, Kind: b.kind, Elapsed: time.Since(start)}.of(f, r, err))
+		f.tell(f.Context, Moment{Phase: Ended, Name: b.name, Kind: b.kind, Elapsed: f.run.since() - start}.of(f, r, err))
 	}()
 	var g *watch
 	if b.opt.Guard != nil {
@@ -118,14 +124,14 @@ func (f *frame) manage(n inner, t agent.Task) (r agent.Result, err error) {
 	if g != nil {
 		g.close()
 	}
-	if cause := guardCause(guarded); cause != nil {
+	if cause := guardCause(work); cause != nil {
 		r.Status, r.Reason, r.Winner = "", "", ""
 		err = cause
 	}
 	if f.up == nil {
 		r.RunID = f.run.id
 	}
-	if b.opt.OnHalt != nil && guarded.Err() != nil && err != nil {
+	if b.opt.OnHalt != nil && work.Err() != nil && err != nil {
 		r, err = f.halted(b, r, err)
 	}
 	return r, err

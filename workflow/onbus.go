@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
+	"edged/agent"
 	"edged/bus"
 )
 
@@ -16,41 +19,141 @@ func OnBus(b *bus.Bus) interface {
 	Trace
 	Watcher
 } {
-	return onBus{b}
+	return &onBus{b: b, titles: map[string]*titles{}}
 }
 
-type onBus struct{ b *bus.Bus }
+// Everything that happens in a tree is told twice over, mostly to a recorder
+// that takes one look at it later, or to nobody. So a moment becomes text only
+// when somebody looks, and what is the same for all runs of a node is made once.
+type onBus struct {
+	b *bus.Bus
+
+	mu     sync.RWMutex // guards titles
+	titles map[string]*titles
+}
+
+// titles are what the events of a node's name go by.
+type titles struct{ source, start, end string }
+
+// maxTitles is how many names are remembered; a robot has some hundred.
+const maxTitles = 4096
+
+func (o *onBus) titlesOf(name string) *titles {
+	o.mu.RLock()
+	t, ok := o.titles[name]
+	o.mu.RUnlock()
+	if ok {
+		return t
+	}
+	name = strings.Clone(name)
+	t = &titles{"workflow:" + name, topicOf(name, Started), topicOf(name, Ended)}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.titles) >= maxTitles {
+		clear(o.titles)
+	}
+	o.titles[name] = t
+	return t
+}
+
+func topicOf(name string, p Phase) string { return "edged/workflow/" + level(name) + "/" + string(p) }
 
 // Node publishes the moment. Agents that are no nodes tell of themselves.
-func (o onBus) Node(ctx context.Context, m Moment) context.Context {
+func (o *onBus) Node(ctx context.Context, m Moment) context.Context {
 	if m.Kind == "agent" && m.Phase != Left && m.Phase != Back {
 		return ctx
 	}
-	v := make([]byte, 0, 160)
-	v = append(v, `{"run":`...)
-	v = quoted(v, m.Run)
-	v = quoted(append(v, `,"path":`...), m.Path)
-	v = quoted(append(v, `,"kind":`...), m.Kind)
-	if m.Phase == Ended {
-		v = quoted(append(v, `,"status":`...), string(m.Status))
-		v = strconv.AppendFloat(append(v, `,"elapsed":`...), m.Elapsed.Seconds(), 'f', -1, 64)
-	}
-	for _, more := range [...]struct{ key, text string }{{`,"reason":`, m.Reason}, {`,"guard":`, m.Guard}, {`,"by":`, m.By}} {
-		if more.text != "" {
-			v = quoted(append(v, more.key...), more.text)
+	if m.Phase == Started {
+		v := &begun{run: m.Run, path: m.Path, kind: m.Kind, titles: o.titlesOf(m.Name)}
+		// A closed bus keeps no workflow from running.
+		if e, err := o.b.Publish(ctx, v.source, v.start, v); err == nil {
+			if m.Path != "" {
+				// The depth of a tree is no storm: a run counts as one hop.
+				_, e.Hops = bus.CauseOf(ctx)
+			}
+			v.Caused = bus.CausedBy(ctx, e)
+			return v
 		}
-	}
-	v = append(v, '}')
-	// A closed bus keeps no workflow from running.
-	e, err := o.b.Publish(ctx, "workflow:"+m.Name, "edged/workflow/"+level(m.Name)+"/"+string(m.Phase), bus.RawJSON(v))
-	if err != nil || m.Phase != Started {
 		return ctx
 	}
-	if m.Path != "" {
-		// The depth of a tree is no storm: a run counts as one hop.
-		_, e.Hops = bus.CauseOf(ctx)
+	of, ok := ctx.(*begun) // what the start has given
+	if !ok || of.path != m.Path || of.run != m.Run || of.kind != m.Kind {
+		of = &begun{run: m.Run, path: m.Path, kind: m.Kind, titles: o.titlesOf(m.Name)}
 	}
-	return bus.WithCause(ctx, e)
+	v := &ended{of: of, reason: m.Reason, guard: m.Guard, who: m.By}
+	topic := of.end
+	if m.Phase == Ended {
+		v.status, v.elapsed = m.Status, m.Elapsed
+	} else {
+		topic = topicOf(m.Name, m.Phase)
+	}
+	_, _ = o.b.Publish(ctx, of.source, topic, v)
+	return ctx
+}
+
+// begun is the payload of a start, and the context of what it causes.
+type begun struct {
+	bus.Cell
+	bus.Caused
+	*titles
+	run, path, kind string
+}
+
+// Tree implements bus.Lazy.
+func (s *begun) Tree() any {
+	return map[string]any{"run": s.run, "path": s.path, "kind": s.kind}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s *begun) MarshalJSON() ([]byte, error) { return append(s.appendTo(nil), '}'), nil }
+
+func (s *begun) appendTo(v []byte) []byte {
+	v = quoted(append(v, `{"run":`...), s.run)
+	v = quoted(append(v, `,"path":`...), s.path)
+	return quoted(append(v, `,"kind":`...), s.kind)
+}
+
+// ended is the payload of everything else.
+type ended struct {
+	bus.Cell
+	of                 *begun
+	status             agent.Status // empty: of another phase
+	reason, guard, who string
+	elapsed            time.Duration
+}
+
+// Tree implements bus.Lazy.
+func (s *ended) Tree() any {
+	v := map[string]any{"run": s.of.run, "path": s.of.path, "kind": s.of.kind}
+	if s.status != "" {
+		v["status"], v["elapsed"] = string(s.status), s.elapsed.Seconds()
+	}
+	for _, w := range s.words() {
+		if w[1] != "" {
+			v[w[0]] = w[1]
+		}
+	}
+	return v
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s *ended) MarshalJSON() ([]byte, error) {
+	v := s.of.appendTo(make([]byte, 0, 192))
+	if s.status != "" {
+		v = quoted(append(v, `,"status":`...), string(s.status))
+		v = strconv.AppendFloat(append(v, `,"elapsed":`...), s.elapsed.Seconds(), 'f', -1, 64)
+	}
+	for _, w := range s.words() {
+		if w[1] != "" {
+			v = quoted(append(append(append(v, `,"`...), w[0]...), `":`...), w[1])
+		}
+	}
+	return append(v, '}'), nil
+}
+
+// words are what an end may say besides.
+func (s *ended) words() [3][2]string {
+	return [...][2]string{{"reason", s.reason}, {"guard", s.guard}, {"by", s.who}}
 }
 
 // quoted adds text as JSON: what has no need of escapes, as it is.
@@ -85,7 +188,7 @@ func level(name string) string {
 }
 
 // Watch taps the topics. What is no valid filter can have no events.
-func (o onBus) Watch(topics []string, changed func()) (stop func()) {
+func (o *onBus) Watch(topics []string, changed func()) (stop func()) {
 	var subs []*bus.Subscription
 	for _, t := range topics {
 		s, err := o.b.Tap(t, func(bus.Event) { changed() })

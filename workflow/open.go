@@ -191,7 +191,7 @@ type Teller interface {
 }
 
 // Tell publishes it as edged/<kind>/<name>/<what>.
-func (o onBus) Tell(ctx context.Context, kind, name, what string, v map[string]any) context.Context {
+func (o *onBus) Tell(ctx context.Context, kind, name, what string, v map[string]any) context.Context {
 	_, _ = o.b.Publish(ctx, kind+":"+name, "edged/"+level(kind)+"/"+level(name)+"/"+level(what), v)
 	return ctx
 }

@@ -127,7 +127,7 @@ func (f *frame) begin(n inner, t agent.Task) (agent.Result, error) {
 		t = h.Task.task()
 		runs.load(j, h.ID)
 	} else {
-		h = &header{ID: newID(), Workflow: n.Name(), Shape: shape(n), Task: *taskOf(t), Started: time.Now().UTC()}
+		h = &header{ID: newID(time.Now()), Workflow: n.Name(), Shape: shape(n), Task: *taskOf(t), Started: time.Now().UTC()}
 		if err := runs.put(f, h); err != nil {
 			return agent.Result{}, err
 		}
@@ -143,7 +143,7 @@ func (f *frame) begin(n inner, t agent.Task) (agent.Result, error) {
 	// In its own run the node is the root of all paths.
 	f = f.with(work)
 	f.up = nil
-	f.run = &thread{id: h.ID, first: t, rt: f.run.rt, journal: j}
+	f.run = &thread{id: h.ID, first: t, rt: f.run.rt, journal: j, began: time.Now()}
 	r, err := f.manage(n, t)
 	if errors.Is(context.Cause(work), errRunCancelled) {
 		r.Status, r.Reason = "", ""
@@ -369,7 +369,7 @@ func (r *Runs) Fork(ctx context.Context, id, path string) (string, error) {
 		}
 		steps = slices.DeleteFunc(steps[:at:at], func(s *record) bool { return below(s.Path, path) })
 	}
-	n := &header{ID: newID(), Workflow: h.Workflow, Shape: h.Shape, Task: h.Task, Started: time.Now().UTC(), Fork: id, State: StateInterrupted}
+	n := &header{ID: newID(time.Now()), Workflow: h.Workflow, Shape: h.Shape, Task: h.Task, Started: time.Now().UTC(), Fork: id, State: StateInterrupted}
 	for _, s := range steps {
 		text, err := encode(s)
 		if err == nil {

@@ -3,7 +3,7 @@ package workflow
 import (
 	"context"
 	"errors"
-	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,14 +48,23 @@ func (m Moment) of(f *frame, r agent.Result, err error) Moment {
 	if m.Reason == "" && err != nil {
 		m.Reason = err.Error()
 	}
-	var g *GuardError
-	if errors.As(err, &g) {
+	if g := guardOf(err); g != nil {
 		m.Guard = g.Name
 		if m.Reason == g.Error() {
 			m.Reason = g.reason()
 		}
 	}
 	return m
+}
+
+// guardOf gives the guard that an error is of, or nil.
+func guardOf(err error) *GuardError {
+	if err == nil {
+		return nil
+	}
+	var g *GuardError
+	errors.As(err, &g)
+	return g
 }
 
 // A Trace hears of every node of every run, from several goroutines at once.
@@ -90,14 +99,34 @@ func (f *frame) tell(ctx context.Context, m Moment) context.Context {
 // Live is a trace that remembers how each tree stands: for the page and for
 // edged graph. It holds the latest run of each tree, by the name of its root.
 type Live struct {
-	mu    sync.Mutex        // guards both
-	roots map[string]string // name of a tree: its latest run
-	runs  map[string]map[string]Moment
+	mu    sync.Mutex // guards both
+	roots map[string]*standing
+	runs  map[string]*standing
 }
+
+// standing is how a tree stands. The next run of the tree takes its memory.
+type standing struct {
+	run    string
+	n      int // of the run, among those that had this memory
+	places map[string]*place
+}
+
+// place is what a node told last.
+type place struct {
+	n       int // of the run
+	phase   Phase
+	status  agent.Status
+	reason  string
+	guard   string
+	elapsed time.Duration
+}
+
+// maxPlaces is how many places are kept from run to run.
+const maxPlaces = 1024
 
 // NewLive makes a Live that has heard of nothing.
 func NewLive() *Live {
-	return &Live{roots: map[string]string{}, runs: map[string]map[string]Moment{}}
+	return &Live{roots: map[string]*standing{}, runs: map[string]*standing{}}
 }
 
 // Node notes the moment.
@@ -105,18 +134,45 @@ func (l *Live) Node(ctx context.Context, m Moment) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m.Path == "" && m.Phase == Started {
-		delete(l.runs, l.roots[m.Name])
-		l.roots[m.Name] = m.Run
-		l.runs[m.Run] = map[string]Moment{}
+		l.begin(m.Name, m.Run)
 	}
-	if places := l.runs[m.Run]; places != nil {
-		places[plain(m.Path)] = m
+	if s := l.runs[m.Run]; s != nil {
+		s.note(&m)
 	}
 	return ctx
 }
 
+// begin makes a run the latest one of its tree; what others that still go on
+// tell is no longer heard. The caller holds mu.
+func (l *Live) begin(root, run string) {
+	s := l.roots[root]
+	if s == nil {
+		s = &standing{}
+		l.roots[root] = s
+	}
+	delete(l.runs, s.run)
+	if s.places == nil || len(s.places) > maxPlaces {
+		s.places = map[string]*place{}
+	}
+	s.run, s.n = run, s.n+1
+	l.runs[run] = s
+}
+
+func (s *standing) note(m *Moment) {
+	path := plain(m.Path)
+	p := s.places[path]
+	if p == nil {
+		p = &place{}
+		s.places[path] = p
+	}
+	*p = place{n: s.n, phase: m.Phase, status: m.Status, reason: m.Reason, guard: m.Guard, elapsed: m.Elapsed}
+}
+
 // plain is a path without the counts of repeated runs: a place in the outline.
 func plain(path string) string {
+	if strings.IndexByte(path, '~') < 0 {
+		return path
+	}
 	out := make([]byte, 0, len(path))
 	skip := false
 	for i := range len(path) {
@@ -139,24 +195,25 @@ func plain(path string) string {
 func (l *Live) Outline(a agent.Agent) Outline {
 	o := Describe(a)
 	l.mu.Lock()
-	places := maps.Clone(l.runs[l.roots[o.Name]])
-	l.mu.Unlock()
-	o.fill(places)
+	defer l.mu.Unlock()
+	if s := l.roots[o.Name]; s != nil {
+		o.fill(s)
+	}
 	return o
 }
 
-func (o *Outline) fill(places map[string]Moment) {
-	if m, ok := places[o.Path]; ok {
+func (o *Outline) fill(s *standing) {
+	if p := s.places[o.Path]; p != nil && p.n == s.n {
 		o.State = "running"
-		switch m.Phase {
+		switch p.phase {
 		case Ended:
-			o.State = string(m.Status)
+			o.State = string(p.status)
 		case Left:
 			o.State = "left behind"
 		}
-		o.Reason, o.Elapsed, o.Stopped = m.Reason, m.Elapsed, m.Guard
+		o.Reason, o.Elapsed, o.Stopped = p.reason, p.elapsed, p.guard
 	}
 	for i := range o.Children {
-		o.Children[i].fill(places)
+		o.Children[i].fill(s)
 	}
 }

@@ -88,9 +88,10 @@ type Recorder struct {
 	tap  *bus.Subscription
 	wake *time.Timer
 
-	mu      sync.Mutex // guards the next four
+	mu      sync.Mutex // guards the next five
 	pending []bus.Event
-	lost    uint64 // since the last event that was taken
+	spare   []bus.Event // empty: the other one in turns
+	lost    uint64      // since the last event that was taken
 	gaps    map[uint64]uint64
 	stats   Stats
 
@@ -134,7 +135,7 @@ func (r *Recorder) take(e bus.Event) {
 		r.gaps[e.Seq] = r.lost
 		r.lost = 0
 	}
-	r.pending = append(r.pending, e.Stamped())
+	r.pending = append(r.pending, r.bus.Stamp(e))
 	switch len(r.pending) {
 	case 1:
 		r.wake.Reset(r.opt.Window)
@@ -169,12 +170,16 @@ func (r *Recorder) write() {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	r.mu.Lock()
-	events, gaps := r.pending, r.gaps
-	r.pending, r.gaps = make([]bus.Event, 0, min(len(events), 64)), map[uint64]uint64{}
+	events, gaps := r.pending, map[uint64]uint64(nil)
+	r.pending, r.spare = r.spare, nil
+	if len(r.gaps) > 0 {
+		gaps, r.gaps = r.gaps, map[uint64]uint64{}
+	}
 	r.mu.Unlock()
 	if len(events) == 0 || r.closed {
 		return
 	}
+	defer r.reuse(events)
 	now := time.Now()
 	r.budget = min(burst, r.budget+now.Sub(r.filled).Seconds()*float64(r.opt.Rate))
 	r.filled = now
@@ -206,6 +211,18 @@ func (r *Recorder) write() {
 	if err != nil && was == "" { // once, until it works again
 		r.bus.Report(trouble, "trace", err, bus.Event{})
 	}
+}
+
+// reuse keeps the list of what has been written for what comes, unless it is
+// quiet: then a long one is given back.
+func (r *Recorder) reuse(events []bus.Event) {
+	if cap(events) > 64 && len(events) < 64 {
+		return
+	}
+	clear(events)
+	r.mu.Lock()
+	r.spare = events[:0]
+	r.mu.Unlock()
 }
 
 func (r *Recorder) line(e bus.Event, lost uint64) Line {
