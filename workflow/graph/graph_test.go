@@ -200,6 +200,25 @@ func TestGuardrails(t *testing.T) {
 	}
 }
 
+// What a guardrail put in its place on the way out is what the graph says.
+func TestSanitizedReply(t *testing.T) {
+	for _, place := range []string{"node", "edge"} {
+		asked, g := 0, graph.New("g", graph.Options{})
+		author := agent.Func("a", func(context.Context, agent.Task) (agent.Result, error) { return agent.Result{Reply: "dirt"}, nil })
+		gr := []graph.Guardrail{rail(graph.Sanitize, "", &asked)}
+		o, atEdge := graph.NodeOptions{}, gr
+		if place == "node" {
+			o.Guardrails, atEdge = gr, nil
+		}
+		g.Node("a", author, o)
+		g.Edge(graph.Start, "a")
+		g.Edge("a", graph.End, atEdge...)
+		r := run(t, g, "in")
+		check(t, r.Reply, "clean")
+		check(t, r.Output.(map[string]any)["a"], "clean")
+	}
+}
+
 // A revision that helps ends well; the author is told in its task.
 func TestReviseHelps(t *testing.T) {
 	d, asked, g := &diary{}, 0, graph.New("g", graph.Options{})

@@ -100,6 +100,7 @@ type step struct {
 	output any
 	sets   map[string]any
 	cross  []crossing
+	other  bool // a guardrail put it in the place of what the node had put out
 }
 
 var _ workflow.Effector = (*visit)(nil)
@@ -263,11 +264,11 @@ func (v *visit) settle(ctx context.Context, r agent.Result) (*step, error) {
 		s.cross = cross
 		return s, err
 	}
-	to, out, _, err := v.guard(withState(ctx, v.state), v.n.opt.Guardrails, v.n.id, s.output, r)
+	to, out, changed, err := v.guard(withState(ctx, v.state), v.n.opt.Guardrails, v.n.id, s.output, r)
 	if err != nil {
 		return s, err
 	}
-	s.output = out
+	s.output, s.other = out, changed
 	if s.sets, err = v.lands(out, updates); err != nil {
 		return s, err
 	}

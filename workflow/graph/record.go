@@ -27,7 +27,11 @@ func (s *step) tree() any {
 	for _, k := range slices.Sorted(maps.Keys(s.sets)) {
 		sets = append(sets, []any{k, s.sets[k]})
 	}
-	return map[string]any{mark: int64(1), "output": s.output, "sets": sets, "crossings": list}
+	m := map[string]any{mark: int64(1), "output": s.output, "sets": sets, "crossings": list}
+	if s.other {
+		m["other"] = true
+	}
+	return m
 }
 
 // stepOf reads what tree wrote.
@@ -37,6 +41,7 @@ func stepOf(v any) (*step, bool) {
 		return nil, false
 	}
 	s := &step{output: m["output"], sets: map[string]any{}}
+	s.other, _ = m["other"].(bool)
 	sets, _ := m["sets"].([]any)
 	for _, x := range sets {
 		if kv, ok := x.([]any); ok && len(kv) == 2 {

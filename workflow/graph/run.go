@@ -36,6 +36,7 @@ type token struct {
 	by      string // the agent before, if its words are foreign
 	tainted bool
 	found   string // the capability that is to run
+	other   bool   // input is what a guardrail made of the node before
 }
 
 // key names a visit: the same whenever a run is resumed. Depth counts the steps
@@ -427,7 +428,7 @@ func (x *run) next(e ended) ([]*token, error) {
 	var out []*token
 	for i, c := range s.cross {
 		n := &token{edge: c.edge, rank: t.rank, depth: t.depth + 1, state: state, past: then, input: c.payload, from: e.v.n.id,
-			tainted: t.tainted || e.r.Tainted, by: cmp.Or(e.r.By, t.by)}
+			tainted: t.tainted || e.r.Tainted, by: cmp.Or(e.r.By, t.by), other: s.other || c.replaced}
 		if len(s.cross) > 1 {
 			n.rank = append(slices.Clip(t.rank), int32(i))
 		}
@@ -539,7 +540,11 @@ func (x *run) outcome() (agent.Result, error) {
 	var said []string
 	for _, t := range x.over {
 		if i := x.result(t.from, t); i >= 0 && x.results[i].r.Reply != "" {
-			said = append(said, x.results[i].r.Reply)
+			text := x.results[i].r.Reply
+			if t.other {
+				text = agent.Task{Input: t.input}.Text()
+			}
+			said = append(said, text)
 		}
 		r.By = t.from
 	}
