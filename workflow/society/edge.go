@@ -113,11 +113,32 @@ const (
 // DefaultRounds is what a limit of 0 rounds means.
 const DefaultRounds = 8
 
-// A Guardrail looks at what an interaction is about to give; a reason blocks
-// it. State is what [Options.State] gave.
+// Reaction is what a guardrail does about a violation.
+type Reaction string
+
+// The reactions; empty is Block.
+const (
+	Block    Reaction = "block"    // the interaction ends blocked
+	Warn     Reaction = "warn"     // it is told, and goes on
+	Sanitize Reaction = "sanitize" // on with what the check put in its place; blocked if it gave nothing
+	Send     Reaction = "revise"   // back to the author with the words of the check, who has another round
+)
+
+// A Guardrail looks at every draft before anybody else sees it, and at what an
+// interaction is about to give. State is what [Options.State] gave. An error or
+// a panic of the check is a violation.
 type Guardrail struct {
 	Name  string
-	Check func(ctx context.Context, output any, state map[string]any) (reason string, err error)
+	On    Reaction
+	Check func(ctx context.Context, output any, state map[string]any) (Finding, error)
+}
+
+// A Finding is what a check says: nothing, a violation in words, or what to
+// put in place of what it saw.
+type Finding struct {
+	Violation string
+	Replaced  bool
+	By        any
 }
 
 // Shared are the fields of every edge; the zero value works.
@@ -132,7 +153,9 @@ type Shared struct {
 	// Protocol says whose turn it is where the type leaves that open.
 	Protocol protocol.Spec
 	// Until ends rounds of cooperation with what there is.
-	Until      func(ctx context.Context, round []Work) (bool, error)
+	Until func(ctx context.Context, round []Work) (bool, error)
+	// Stops are asked after each round; what they say ends it: see [protocol.StopCondition].
+	Stops      []func(ctx context.Context, f *protocol.Floor) string
 	Guardrails []Guardrail
 	Watch      []string // "stalled", "no_taker", "unmoved:<key of the state>"
 }
@@ -141,6 +164,8 @@ type Shared struct {
 type Escalate struct {
 	To  string // name of an agent of the society
 	Raw bool   // it gets the turns as they were, not a summary
+	// Patience is how long it may take; 0 is its own, or else the edge's timeout.
+	Patience time.Duration
 }
 
 // A Relation is the type of an edge with its fields.

@@ -75,11 +75,11 @@ func TestCompetition(t *testing.T) {
 }
 
 func TestJudges(t *testing.T) {
-	rail := society.Guardrail{Name: "short", Check: func(_ context.Context, v any, _ map[string]any) (string, error) {
+	rail := society.Guardrail{Name: "short", Check: func(_ context.Context, v any, _ map[string]any) (society.Finding, error) {
 		if v == "LONG" {
-			return "too long", nil
+			return society.Finding{Violation: "too long"}, nil
 		}
-		return "", nil
+		return society.Finding{}, nil
 	}}
 	for _, c := range []struct {
 		name    string

@@ -187,7 +187,7 @@ func (r *run) settle(ctx context.Context) (Verdict, error) {
 // loop runs rounds of an edge until it is settled.
 func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 	r.edge, r.round, r.extra = e, 0, 0
-	floor, err := protocol.Open(e.order(), e.Members())
+	floor, err := protocol.Open(r.spec(ctx, e), e.Members(), r.stops(ctx)...)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -200,7 +200,7 @@ func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 			return Verdict{Cause: CauseDeadlock, Reason: "max_rounds"}, nil
 		}
 		if !floor.Begin() {
-			return Verdict{Cause: CauseDeadlock, Reason: floor.Stopped()}, nil
+			return r.stopped(floor)
 		}
 		r.work, r.pending, r.memo = nil, nil, map[string]decided{}
 		v, err := r.inRound(ctx, e)
@@ -215,6 +215,34 @@ func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 			return v, err
 		}
 	}
+}
+
+// spec gives the edge's protocol; one whose functions are scripts' runs in ctx.
+func (r *run) spec(ctx context.Context, e inner) protocol.Spec {
+	if l, ok := e.order().(protocol.Local); ok {
+		return l.In(ctx)
+	}
+	return e.order()
+}
+
+func (r *run) stops(ctx context.Context) (list []protocol.StopCondition) {
+	for _, s := range r.rel.shared().Stops {
+		list = append(list, func(f *protocol.Floor) string { return s(ctx, f) })
+	}
+	return list
+}
+
+// stopped is what comes of a run that its protocol or a condition ended: a
+// limit is a deadlock, anything else is done with what there is.
+func (r *run) stopped(f *protocol.Floor) (Verdict, error) {
+	if err := f.Err(); err != nil {
+		return Verdict{}, fmt.Errorf("protocol: %w", err)
+	}
+	why := f.Stopped()
+	if why == "max_messages" || why == "max_rounds" || r.newest() == nil {
+		return Verdict{Cause: CauseDeadlock, Reason: why}, nil
+	}
+	return Verdict{Settled: true, Output: r.newest(), Reason: why}, nil
 }
 
 // inRound runs one round under its limit of time; what is in stays in when the
@@ -255,7 +283,11 @@ func (r *run) attempt(ctx context.Context, e inner) (Verdict, error) {
 			if e.enough(r) {
 				break
 			}
-			if r.pending = r.floor.Next(); len(r.pending) == 0 {
+			r.pending = r.floor.Next()
+			if err := r.floor.Err(); err != nil {
+				return Verdict{}, fmt.Errorf("protocol: %w", err)
+			}
+			if len(r.pending) == 0 {
 				break
 			}
 		}
@@ -345,9 +377,19 @@ func (r *run) settleBatch() {
 	r.pending = nil
 	slices.SortFunc(r.fresh, func(a, b Turn) int { return a.N - b.N })
 	for _, t := range r.fresh {
-		_ = r.floor.Say(protocol.Message{From: t.Speaker, Turn: t.N, Content: t.State}) // members only: it can't fail
+		_ = r.floor.Say(protocol.Message{From: t.Speaker, Turn: t.N, Content: r.drafted(t)}) // members only: it can't fail
 	}
 	r.fresh = nil
+}
+
+// drafted is what a turn put forward, for protocols and conditions.
+func (r *run) drafted(t Turn) any {
+	for _, w := range r.work {
+		if w.Turn == t.N {
+			return w.Draft
+		}
+	}
+	return nil
 }
 
 // keep makes what may be shown of a piece of work.
@@ -454,12 +496,12 @@ func Ranking(r agent.Result) (list []string) {
 // railed asks the guardrails about an output.
 func (r *run) railed(ctx context.Context, output any) (string, error) {
 	for _, g := range r.rel.shared().Guardrails {
-		reason, err := protected(func() (string, error) { return g.Check(ctx, output, r.state) })
+		f, err := protected(func() (Finding, error) { return g.Check(ctx, output, r.state) })
 		if err != nil {
 			return "", fmt.Errorf("guardrail %s: %w", g.Name, err)
 		}
-		if reason != "" {
-			return g.Name + ": " + reason, nil
+		if f.Violation != "" && g.On != Warn {
+			return g.Name + ": " + f.Violation, nil
 		}
 	}
 	return "", nil

@@ -24,6 +24,7 @@ type Floor struct {
 	waiting int       // of the batch that have not spoken
 	stopped string
 	dropped int
+	err     error
 }
 
 // Open begins a run of a protocol.
@@ -48,7 +49,7 @@ func (f *Floor) Begin() bool {
 				f.stopped = s(f)
 			}
 		}
-		if f.stopped != "" {
+		if f.stopped != "" || f.Err() != nil {
 			return false
 		}
 		f.p.Advance()
@@ -109,6 +110,21 @@ func (f *Floor) Inbox(name string) []Message { return slices.Clip(f.inbox[name])
 // Heard reports whether an agent got the message of a turn.
 func (f *Floor) Heard(name string, turn int) bool {
 	return slices.ContainsFunc(f.inbox[name], func(m Message) bool { return m.Turn == turn })
+}
+
+// Fail notes that a function of the protocol, or a condition, has failed.
+func (f *Floor) Fail(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+// Err is the first failure of a function of the protocol or of a condition.
+func (f *Floor) Err() error {
+	if p, ok := f.p.(Faulty); ok && f.err == nil {
+		f.err = p.Err()
+	}
+	return f.err
 }
 
 // Round is the number of the round, from 1.

@@ -15,6 +15,7 @@
 package protocol
 
 import (
+	"context"
 	"fmt"
 	"slices"
 )
@@ -48,6 +49,16 @@ type Protocol interface {
 type Spec interface {
 	Open(members []string) (Protocol, error)
 }
+
+// A Local is a spec that is made for a run: its functions end with ctx.
+type Local interface {
+	Spec
+	In(ctx context.Context) Spec
+}
+
+// A Faulty protocol is made of functions that can fail: Err is the first
+// error, after which it says nothing any more.
+type Faulty interface{ Err() error }
 
 // A StopCondition is asked after each round; it says why the run is over, or
 // gives "".
