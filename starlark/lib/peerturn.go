@@ -29,12 +29,43 @@ func isNews(kind string) bool {
 	return false
 }
 
+// clockError is how much the clocks of two robots may differ.
+const clockError = time.Minute
+
+// ageOf is how long ago a call was made, which a broker may have kept while the
+// robot was off; 0 if it doesn't say.
+func ageOf(m map[string]any) time.Duration {
+	text, _ := m["sent"].(string)
+	sent, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0
+	}
+	return time.Since(sent)
+}
+
+// within is how long whoever made a call waits; 0 if it doesn't say.
+func within(m map[string]any) time.Duration {
+	ms, _ := m["within_ms"].(int64)
+	if ms <= 0 || ms > int64(longest/time.Millisecond) {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// longest is the longest wait that is believed.
+const longest = 30 * 24 * time.Hour
+
 // takeTurn answers a call, unless whoever made it has given up by then.
 func (s *server) takeTurn(ctx context.Context, id string, m map[string]any, t agent.Task) {
 	defer s.done(id)
-	if ms, _ := m["within_ms"].(int64); ms > 0 && ms < int64(time.Hour/time.Millisecond)*24*365 {
+	if age := ageOf(m); within(m) > 0 && age > within(m)+clockError {
+		s.say(ctx, map[string]any{"kind": society.KindRefuse, "id": id, "from": s.a.Name(),
+			"reason": fmt.Sprintf("it was asked %v ago by my clock", age.Round(time.Second))})
+		return
+	}
+	if d := within(m); d > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(ms)*time.Millisecond, errGivenUp)
+		ctx, cancel = context.WithTimeoutCause(ctx, d, errGivenUp)
 		defer cancel()
 	}
 	ctx, over := s.b.turn(ctx)

@@ -90,7 +90,7 @@ func (p *peer) Speak(ctx context.Context, q Prompt) (Answer, error) {
 // calling is what a peer is asked.
 func calling(ctx context.Context, id string, q Prompt) map[string]any {
 	m := map[string]any{"kind": KindRequest, "id": id, "from": asker(ctx), "turn": string(q.Kind), "round": int64(q.Round),
-		"task": q.Task.Input, "ask": q.Ask, "prompt": q.Text()}
+		"task": q.Task.Input, "ask": q.Ask, "prompt": q.Text(), "sent": time.Now().UTC().Format(time.RFC3339)}
 	if called(q.Kind) {
 		m["kind"] = KindCall
 	}
