@@ -302,10 +302,13 @@ func resultOf(v starlark.Value) (agent.Result, error) {
 	case v == exitValue:
 		return agent.Result{}, agent.ErrExit
 	}
-	if d, err := declinedKind.Unwrap(v); err == nil {
+	if s, ok := v.(starlark.String); ok {
+		return agent.Result{Reply: string(s)}, nil
+	}
+	if d, ok := declinedKind.As(v); ok {
 		return agent.Result{}, agent.Declined(string(d))
 	}
-	if r, err := resultKind.Unwrap(v); err == nil {
+	if r, ok := resultKind.As(v); ok {
 		return r.Result, r.err
 	}
 	tree, err := value.ToGo(v)

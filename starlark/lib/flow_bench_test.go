@@ -2,6 +2,7 @@ package lib
 
 import (
 	"context"
+	"runtime/debug"
 	"testing"
 	"testing/fstest"
 
@@ -11,6 +12,8 @@ import (
 	"edged/agent"
 	"edged/blackboard"
 	"edged/bus"
+	"edged/bus/trace"
+	"edged/hw"
 	"edged/workflow"
 )
 
@@ -26,14 +29,34 @@ act = Action("act", lambda ctx: True)
 tree = Sequence("tree", [Fallback("f", [no, Sequence("s", [act] * 7)]) for _ in range(10)])
 `
 
-// flowBench loads the script and gives its nodes.
-func flowBench(b *testing.B) (*Behaviour, func(name string) *flow) {
+// flowBench loads the script into a robot and gives its nodes. What happens is
+// recorded as in one that runs, or nobody hears it.
+func flowBench(b *testing.B, recorded bool) func(name string) *flow {
 	events := bus.New(bus.Options{})
 	board, err := blackboard.Open(events, blackboard.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := Load(b.Context(), &Host{Name: "box", Bus: events, Board: board}, fstest.MapFS{"main.star": {Data: []byte(flowScript)}}, Options{})
+	rig, err := hw.NewRig(events, hw.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	record := func() error { return nil }
+	if recorded {
+		r, err := trace.Record(events, trace.Options{Dir: b.TempDir()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		record = r.Close
+		if _, err := events.Tap("*", func(e bus.Event) { // as who keeps retained events does
+			if e.Keep {
+				b.Error("a node was kept")
+			}
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	h, err := Load(b.Context(), &Host{Name: "box", Bus: events, Board: board, Rig: rig}, fstest.MapFS{"main.star": {Data: []byte(flowScript)}}, Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -41,8 +64,11 @@ func flowBench(b *testing.B) (*Behaviour, func(name string) *flow) {
 		_ = h.Stop(context.Background())
 		_ = board.Close()
 		_ = events.Close(context.Background())
+		if err := record(); err != nil {
+			b.Error(err)
+		}
 	})
-	return h, func(name string) *flow {
+	return func(name string) *flow {
 		a, err := agentKind.Unwrap(h.program.Module("main.star").Globals[name])
 		if err != nil {
 			b.Fatal(err)
@@ -52,17 +78,20 @@ func flowBench(b *testing.B) (*Behaviour, func(name string) *flow) {
 }
 
 // BenchmarkFlowNode gives what a node with a leaf of a script costs: told on
-// the bus as in a robot (edged), and without (quiet). The limit is the leaf
-// called by the interpreter alone.
+// the bus and recorded, as in a robot (edged), told where nobody listens
+// (unheard), and not told (quiet). The limit is the leaf called by the
+// interpreter alone.
 func BenchmarkFlowNode(b *testing.B) {
-	_, get := flowBench(b)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the program does at start
+	told := func(f *flow) agent.Agent { return f }
 	for _, x := range []struct {
-		name string
-		run  func(f *flow) agent.Agent
-	}{{"edged", func(f *flow) agent.Agent { return f }}, {"quiet", func(f *flow) agent.Agent { return f.node }}} {
+		name     string
+		recorded bool
+		run      func(f *flow) agent.Agent
+	}{{"edged", true, told}, {"unheard", false, told}, {"quiet", false, func(f *flow) agent.Agent { return f.node }}} {
 		for _, kind := range []string{"bare", "each"} {
 			b.Run(x.name+"/"+kind, func(b *testing.B) {
-				a := x.run(get(kind))
+				a := x.run(flowBench(b, x.recorded)(kind))
 				b.ReportAllocs()
 				for b.Loop() {
 					if r, err := agent.Run(b.Context(), a, agent.Task{Input: "x"}); err != nil {
@@ -90,7 +119,7 @@ func BenchmarkFlowNode(b *testing.B) {
 // BenchmarkFlowTick101 ticks the tree of the comparison with leaves of a script
 // (edged). The limit is its 80 leaves called by the interpreter alone.
 func BenchmarkFlowTick101(b *testing.B) {
-	_, get := flowBench(b)
+	get := flowBench(b, false)
 	perNode := func(b *testing.B) { b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/101, "ns/node") }
 	b.Run("edged", func(b *testing.B) {
 		t := workflow.NewTicking(context.Background(), get("tree").node, agent.Task{})

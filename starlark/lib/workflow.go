@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -64,6 +65,7 @@ type fnAgent struct {
 	b            *Behaviour
 	name, source string
 	cb           *callback
+	spare        atomic.Pointer[run] // one that nobody holds
 }
 
 var _ agent.Agent = (*fnAgent)(nil)
@@ -80,13 +82,23 @@ func (a *fnAgent) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	if err != nil {
 		return agent.Result{}, err
 	}
-	r := &run{Context: ctx, b: a.b, source: a.source, more: &more{name: a.name, task: t.Input, from: t.Origin}}
+	r := a.spare.Swap(nil)
+	if r == nil {
+		r = &run{more: new(more)}
+	}
+	m := r.more
+	*m = more{name: a.name, task: t.Input, from: t.Origin}
+	*r = run{Context: ctx, b: a.b, source: a.source, more: m, shared: a.cb.context}
 	if outer := runOf(ctx); outer != nil {
 		r.reads = outer.reads
 	}
-	began := time.Now()
+	before := a.b.lastStop()
 	v, err := a.b.do1(r, a.cb, task)
-	if a.b.stoppedSince(ctx, began) {
+	if err == nil && !r.shared {
+		*m, *r = more{}, run{more: m}
+		a.spare.Store(r) // as a handler's
+	}
+	if a.b.stoppedSince(ctx, before) {
 		return agent.Result{}, context.Cause(ctx)
 	}
 	if err != nil {
@@ -106,9 +118,9 @@ var _ workflow.Wrapper = (*member)(nil)
 
 // Run implements agent.Agent.
 func (m *member) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
-	began := time.Now()
+	before := m.b.lastStop()
 	r, err := background.Perform(ctx, m.b.host.Bus, m.Agent, t)
-	if m.b.stoppedSince(ctx, began) {
+	if m.b.stoppedSince(ctx, before) {
 		return agent.Result{Usage: r.Usage, Receipts: r.Receipts}, context.Cause(ctx)
 	}
 	return r, err
@@ -117,15 +129,21 @@ func (m *member) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 // Unwrap implements workflow.Wrapper.
 func (m *member) Unwrap() agent.Agent { return m.Agent }
 
-// stoppedSince reports whether a stop ended what began then. It cancels goals
-// first and runs a moment later: what a child makes of a goal that was cancelled
-// is no outcome.
-func (b *Behaviour) stoppedSince(ctx context.Context, began time.Time) bool {
-	if b.host.Rig == nil {
-		return false
+// lastStop is when the robot was stopped, if it still is; else zero.
+func (b *Behaviour) lastStop() (at time.Time) {
+	if b.host.Rig != nil {
+		s, _ := b.host.Rig.Stopped()
+		at = s.Time
 	}
-	s, stopped := b.host.Rig.Stopped()
-	return stopped && !s.Time.Before(began) && b.stopping(ctx, began)
+	return at
+}
+
+// stoppedSince reports whether a stop ended what began when the last one was
+// that before. It cancels goals first and runs a moment later: what a child
+// makes of a goal that was cancelled is no outcome.
+func (b *Behaviour) stoppedSince(ctx context.Context, before time.Time) bool {
+	at := b.lastStop()
+	return at.After(before) && b.stopping(ctx, at)
 }
 
 // childType takes agents and functions.
@@ -153,7 +171,7 @@ func (b *Behaviour) branch(c *value.Call, arg string, v starlark.Value) (agent.A
 		return nil, c.Errorf(arg, "argument %q: %s needs an argument %q, but it is called with (task, ctx)", arg, fn.Name(), missing)
 	}
 	name := b.fnName(cb)
-	return &fnAgent{b, name, "agent:" + name, cb}, nil
+	return &fnAgent{b: b, name: name, source: "agent:" + name, cb: cb}, nil
 }
 
 // fnName is what a function is called in trees: lambdas by their place.

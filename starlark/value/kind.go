@@ -140,6 +140,14 @@ func (k *Kind[T]) Unwrap(v starlark.Value) (T, error) {
 	return zero, fmt.Errorf("want %s, got %s", k.Name, describe(v))
 }
 
+// As returns the Go value inside v and whether v is of this kind.
+func (k *Kind[T]) As(v starlark.Value) (t T, ok bool) {
+	if o := k.of(v); o != nil {
+		return o.v, true
+	}
+	return t, false
+}
+
 func (k *Kind[T]) of(v starlark.Value) *object[T] {
 	if w, ok := v.(interface{ inner() *object[T] }); ok {
 		o := w.inner()

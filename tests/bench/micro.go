@@ -26,7 +26,7 @@ var suites = map[string][]suite{
 		{"../..", "./agent/llm", "Turn", "0.2s"}, {"../..", "./agent/llm/intent", "Compile1000|Match", "0.2s"},
 		{"../..", "./agent/llm/builtin", "Token|Score", "0.2s"}, {"../..", "./hw/stopword", "Stops", "0.2s"},
 	},
-	"workflow": {{"../..", "./workflow", ".", "0.2s"}},
+	"workflow": {{"../..", "./workflow", ".", "0.2s"}, {"../..", "./starlark/lib", "Flow", "0.2s"}},
 }
 
 func micro(group string) func(*bench) error {
@@ -173,6 +173,8 @@ var rules = map[string][]rule{
 	"workflow": {
 		{what: "a workflow node in Go", edged: "Node/edged/nodes", unit: "ns/node", max: 300},
 		{what: "a tick of the 101-node tree, leaves in Go, per node", edged: "Tick101/edged", unit: "ns/node", max: 70},
+		{what: "a node with one leaf in Starlark, both told on the bus and recorded", edged: "FlowNode/edged/each", unit: "ns/node", max: 3000},
+		{what: "a tick of the 101-node tree, leaves in Starlark, per node", edged: "FlowTick101/edged", unit: "ns/node", max: 70},
 		{what: "guard turned false → child cancelled, p99", edged: "GuardCancel", unit: "p99-ns", max: 100_000},
 	},
 	"agents": {
