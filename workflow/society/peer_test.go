@@ -14,6 +14,7 @@ import (
 
 	"edged/agent"
 	"edged/bus"
+	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
 )
@@ -376,4 +377,93 @@ func TestModelAnswers(t *testing.T) {
 	if !strings.Contains(c.prompts["mule"][1], "That does not fit") {
 		t.Errorf("the second prompt is %q", c.prompts["mule"][1])
 	}
+}
+
+// TestDoorway: two robots agree on what they see and compete for who goes first;
+// the peer is told whether it was picked.
+func TestDoorway(t *testing.T) {
+	claim := json.RawMessage(`{"type":"object","required":["battery"],"properties":{"battery":{"type":"integer","minimum":0,"maximum":100}}}`)
+	for _, battery := range []int64{30, 70} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRobots(t)
+			defer r.b.Close(context.Background())
+			seen := m{"obstacles": "a box", "door_state": "open"}
+			mule := r.peer("mule", time.Second, func(q map[string]any) any {
+				switch q["turn"] {
+				case "work":
+					return m{"kind": "inform", "answer": seen}
+				case "agree":
+					return m{"kind": "inform", "answer": m{"agree": true}}
+				}
+				return m{"kind": "propose", "answer": m{"battery": battery}}
+			})
+			scout := &society.Agent{Name: "scout", Speaker: society.Func(func(_ context.Context, p society.Prompt) (any, error) {
+				if p.Kind == society.ToAgree {
+					return m{"agree": true}, nil
+				}
+				return m{"battery": int64(50)}, nil
+			})}
+			e := must(society.New("door", society.Options{}).Negotiate(list{mule, scout}, &society.Coopetition{
+				CooperateOn: []string{"obstacles", "door_state"}, CompeteOn: []string{"claim"},
+				Resolve: society.BestScore{Field: "battery", Lowest: true},
+				Shared: society.Shared{Artifacts: []society.Artifact{{Name: "claim", Schema: claim}}, Timeout: 10 * time.Second, MaxRounds: 2,
+					OnTimeout: society.Terminate, Protocol: protocol.Sequential{Order: []string{"mule", "scout"}}},
+			}))
+			res := run(t, e, "who goes first?")
+			winner, last := "mule", "accept-proposal"
+			if battery > 50 {
+				winner, last = "scout", "reject-proposal"
+			}
+			if res.Status != agent.Done || res.Winner != winner {
+				t.Errorf("got %+v", res)
+			}
+			synctest.Wait()
+			if got := r.kinds("mule"); got != "request cfp "+last {
+				t.Errorf("the mule heard %q", got)
+			}
+			if q := r.last("mule", "cfp"); strings.Contains(fmt.Sprint(q), "50") {
+				t.Errorf("the mule reads the scout's claim: %v", q)
+			}
+		})
+	}
+}
+
+// TestPeersAfterARestart: a market that is resumed asks those who had not
+// answered under the same id, and tells all of them again.
+func TestPeersAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRobots(t)
+		defer r.b.Close(context.Background())
+		runs, turns := newDisk(), newDisk()
+		members := list{r.peer("mule", 0, bid(40)), r.peer("crab", 10*time.Second, bid(30))}
+		life := func(ctx context.Context, resume bool) agent.Result {
+			s := society.New("fleet", society.Options{Log: society.NewLog(turns, society.LogOptions{})})
+			e := auction(t, s, members, 0, func(d *society.Competition) { d.Timeout = time.Minute })
+			rt := workflow.NewRuns(runs, workflow.RunsOptions{})
+			tree := workflow.NewSequence("plan", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}}, e)
+			ctx = workflow.WithRuntime(ctx, workflow.Runtime{Runs: rt})
+			if resume {
+				turns.die = 0
+				res, _ := rt.Resume(ctx, rt.List()[0].ID, tree)
+				return res
+			}
+			res, _ := agent.Run(ctx, tree, agent.Task{Input: "job"})
+			return res
+		}
+		ctx, kill := context.WithCancel(t.Context())
+		turns.die, turns.kill = 2, kill // crab has answered, and that is not written down
+		life(ctx, false)
+		synctest.Wait()
+		before := r.last("crab", "cfp")["id"]
+		if res := life(t.Context(), true); res.Status != agent.Done || res.Winner != "crab" && res.Children[0].Winner != "crab" {
+			t.Errorf("got %+v", res)
+		}
+		synctest.Wait()
+		if after := r.last("crab", "cfp")["id"]; after != before {
+			t.Errorf("crab was asked as %v, then as %v", before, after)
+		}
+		if got := r.kinds("mule"); strings.Count(got, "cfp") != 1 || !strings.HasSuffix(got, "reject-proposal result") {
+			t.Errorf("the mule heard %q", got)
+		}
+	})
 }
