@@ -43,8 +43,8 @@ func ageOf(m map[string]any) time.Duration {
 	return time.Since(sent)
 }
 
-// within is how long whoever made a call waits; 0 if it doesn't say.
-func within(m map[string]any) time.Duration {
+// withinOf is how long whoever made a call waits; 0 if it doesn't say.
+func withinOf(m map[string]any) time.Duration {
 	ms, _ := m["within_ms"].(int64)
 	if ms <= 0 || ms > int64(longest/time.Millisecond) {
 		return 0
@@ -58,12 +58,12 @@ const longest = 30 * 24 * time.Hour
 // takeTurn answers a call, unless whoever made it has given up by then.
 func (s *server) takeTurn(ctx context.Context, id string, m map[string]any, t agent.Task) {
 	defer s.done(id)
-	if age := ageOf(m); within(m) > 0 && age > within(m)+clockError {
+	if age := ageOf(m); withinOf(m) > 0 && age > withinOf(m)+clockError {
 		s.say(ctx, map[string]any{"kind": society.KindRefuse, "id": id, "from": s.a.Name(),
 			"reason": fmt.Sprintf("it was asked %v ago by my clock", age.Round(time.Second))})
 		return
 	}
-	if d := within(m); d > 0 {
+	if d := withinOf(m); d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d, errGivenUp)
 		defer cancel()
