@@ -36,7 +36,7 @@ var groups = []struct {
 	run  func(b *bench) error
 }{
 	{"bus", micro("bus")}, {"board", micro("board")}, {"script", micro("script")}, {"hw", micro("hw")},
-	{"models", micro("models")}, {"workflow", micro("workflow")},
+	{"models", micro("models")}, {"workflow", micro("workflow")}, {"society", micro("society")},
 	{"size", size}, {"start", start}, {"idle", idle}, {"agents", agents}, {"stop", stops}, {"mqtt", mqttFigures},
 }
 

@@ -176,6 +176,14 @@ var rules = map[string][]rule{
 		{what: "a node with one leaf in Starlark, both told on the bus and recorded", edged: "FlowNode/edged/each", unit: "ns/node", max: 3000},
 		{what: "a tick of the 101-node tree, leaves in Starlark, per node", edged: "FlowTick101/edged", unit: "ns/node", max: 70},
 		{what: "guard turned false → child cancelled, p99", edged: "GuardCancel", unit: "p99-ns", max: 100_000},
+		{what: "10,000 stored runs listed", edged: "RunsList/edged", unit: "ms/list", max: 100},
+	},
+	"society": {
+		{what: "a turn of an interaction, 20 artifacts in its prompt, the model's time excluded", edged: "Turn", unit: "ns/turn", max: 100_000},
+		{what: "an auction among 100 functions", edged: "Auction", max: 5e6},
+		{what: "a step of a graph, no checkpoint", edged: "Step/none", unit: "ns/step", max: 20_000},
+		{what: "a step of a graph, checkpoint after each node; limit: one durable record", edged: "Step/node", other: "Step/commit", unit: "ns/step", max: 1.5},
+		{what: "a graph of 1,000 nodes checked", edged: "Check", unit: "ms/check", max: 50},
 	},
 	"agents": {
 		{what: "1,000 idle background agents, each", edged: "IdleAgents/1000/edged", unit: "B/agent", max: 8192},

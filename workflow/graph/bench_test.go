@@ -124,32 +124,3 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/check")
 }
-
-// BenchmarkList lists ten thousand stored runs of three steps.
-func BenchmarkList(b *testing.B) {
-	robot := bus.New(bus.Options{})
-	defer robot.Close(context.Background())
-	board, err := blackboard.Open(robot, blackboard.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer board.Close()
-	recs := board.Records("runs")
-	runs := workflow.NewRuns(recs, workflow.RunsOptions{Keep: 20000})
-	ctx := workflow.WithRuntime(context.Background(), workflow.Runtime{Runs: runs})
-	d := &diary{}
-	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})
-	node(g, d.says("a"), d.says("b"), d.says("c"))
-	r, _ := agent.Run(ctx, line(g, "a", "b", "c"), agent.Task{Input: "tidy the hall"})
-	for range 9999 {
-		if _, err := runs.Fork(ctx, r.RunID, ""); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		if n := len(runs.List()); n != 10000 {
-			b.Fatal(n)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/list")
-}
