@@ -30,8 +30,14 @@ func newForm(s *schema.Schema) (*Form, error) {
 	return &Form{s: s, text: text, prose: s.Prose()}, nil
 }
 
-// Schema is the form as models are held to it; read-only.
-func (f *Form) Schema() json.RawMessage { return f.text }
+// Schema is the form as models are held to it; read-only. It is nil if any
+// answer will do.
+func (f *Form) Schema() json.RawMessage {
+	if f == nil {
+		return nil
+	}
+	return f.text
+}
 
 // Prose is the form in one line of words.
 func (f *Form) Prose() string { return f.prose }
