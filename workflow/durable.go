@@ -150,7 +150,7 @@ func (j *journal) step(f *frame, c agent.Agent, t agent.Task) (agent.Result, err
 		}
 	}
 	r, err := f.do(c, t)
-	if unsettled(err) || !r.OK() && (j.stopped() || f.lost != nil && f.lost()) {
+	if unsettled(err) || !r.OK() && (j.stopped() || f.isLost()) {
 		return r, err // it did not end by itself: it is no outcome
 	}
 	if f.passing && r.Status == agent.Cancelled {

@@ -65,7 +65,7 @@ type frame struct {
 	at      int32       // which child of up; -1 for a workflow that a leaf runs
 	iter    int32       // which of several runs of that child, from 0
 	key     string      // the same, of a custom node's child
-	lost    func() bool // of a custom node's child: the node has cancelled it, which is no outcome
+	lost    func() bool // the node has cancelled this child, which is no outcome
 	claimed atomic.Bool
 	passing bool   // of a child of a reactive node: that it was cancelled is no outcome
 	where   string // path, once somebody asked
@@ -116,9 +116,20 @@ func enter(ctx context.Context, n inner, t agent.Task) *frame {
 
 // with gives the same place with another context.
 func (f *frame) with(ctx context.Context) *frame {
-	g := &frame{Context: ctx, up: f.up, run: f.run, agent: f.agent, at: f.at, iter: f.iter, key: f.key, where: f.where}
+	g := &frame{Context: ctx, up: f.up, run: f.run, agent: f.agent, at: f.at, iter: f.iter, key: f.key, where: f.where, lost: f.lost}
 	g.claimed.Store(true)
 	return g
+}
+
+// isLost reports whether a node above has cancelled the place so that how it
+// ends is no outcome.
+func (f *frame) isLost() bool {
+	for ; f != nil; f = f.up {
+		if f.lost != nil && f.lost() {
+			return true
+		}
+	}
+	return false
 }
 
 // meant reports whether a frame that was made for a is for n.

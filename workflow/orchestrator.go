@@ -228,6 +228,7 @@ func (b *Orchestrator) work(ctx context.Context, f *frame, t agent.Task, plan []
 		}
 		if stop == nil && final(ctx, o.r, o.err) && !errors.Is(o.err, agent.ErrExit) {
 			stop = o.err
+			w.lost.Store(unsettled(o.err))
 			cancel()
 		}
 	}

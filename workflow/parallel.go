@@ -173,6 +173,7 @@ func (p *Parallel) runAll(ctx context.Context, f *frame, t agent.Task) (results 
 			lost++
 			if stop == nil && ctx.Err() == nil && unsettled(o.err) {
 				stop = o.err
+				w.lost.Store(true)
 				cancel()
 			}
 		}

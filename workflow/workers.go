@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"edged/agent"
@@ -15,6 +16,7 @@ import (
 type workers struct {
 	f     *frame
 	ended chan outcome // as large as the number of children: nobody blocks
+	lost  atomic.Bool  // the node is not over: how those end that it cancels now is no outcome
 
 	mu   sync.Mutex  // guards the rest
 	busy int         // children that run
@@ -32,8 +34,17 @@ func (w *workers) start(ctx context.Context, o outcome, c agent.Agent, t agent.T
 	go func() {
 		o.r, o.err = agent.Result{By: c.Name(), Status: agent.Failed, Reason: errGoexit.Error()}, errGoexit
 		defer func() { w.done(o, c) }() // also when runtime.Goexit ends it
-		o.r, o.err = w.f.step(ctx, o.i, 0, c, t)
+		o.r, o.err = w.step(ctx, o.i, c, t)
 	}()
+}
+
+func (w *workers) step(ctx context.Context, at int, c agent.Agent, t agent.Task) (agent.Result, error) {
+	j := w.f.run.journal
+	if j == nil {
+		return w.f.step(ctx, at, 0, c, t)
+	}
+	cf := &frame{Context: ctx, up: w.f, run: w.f.run, agent: c, at: int32(at), lost: w.lost.Load}
+	return j.step(cf, c, t)
 }
 
 func (w *workers) done(o outcome, c agent.Agent) {
