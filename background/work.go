@@ -71,15 +71,16 @@ func (a *Agent) perform(ctx context.Context, it item) (agent.Result, error) {
 }
 
 // Perform runs an agent with the events edged/agent/<name>/start and end
-// around it, and cancelled before the end of a run that was. The result is always complete. The error is nil for every orderly
-// outcome, whatever its status; agent.ErrExit when the agent says that it is
-// finished for good; else it is a crash: a panic (an [agent.Panic]) or an error
-// that is none of package agent's outcomes.
+// around it, and cancelled before the end of a run that was. The result is
+// always complete. The error is nil for every orderly outcome, whatever its
+// status; agent.ErrExit when the agent says that it is finished for good; else
+// it is a crash: a panic (an [agent.Panic]) or an error that is none of package
+// agent's outcomes.
 func Perform(ctx context.Context, b *bus.Bus, ag agent.Agent, t agent.Task) (agent.Result, error) {
 	name := ag.Name()
 	source, topic := "agent:"+name, "edged/agent/"+name+"/"
 	// A closed bus keeps no agent from running, nor does a task without a JSON form.
-	if _, err := b.Publish(ctx, source, topic+"start", map[string]any{"task": t.Input, "origin": t.Origin}); err != nil {
+	if _, err := b.Publish(ctx, source, topic+"start", startOf(t)); err != nil {
 		_, _ = b.Publish(ctx, source, topic+"start", map[string]any{"task": t.Text(), "origin": t.Origin})
 	}
 	said := ErrGoexit
@@ -98,17 +99,10 @@ func Perform(ctx context.Context, b *bus.Bus, ag agent.Agent, t agent.Task) (age
 		return r, said
 	}), t)
 	goexit = false
-	end := map[string]any{"status": string(res.Status), "elapsed": res.Elapsed.Seconds()}
-	if res.Reason != "" {
-		end["reason"] = res.Reason
-	}
-	if res.Reply != "" {
-		end["reply"] = res.Reply
-	}
 	if res.Status == agent.Cancelled { // for those who wait for that alone
 		_, _ = b.Publish(ctx, source, topic+"cancelled", map[string]any{"reason": res.Reason})
 	}
-	_, _ = b.Publish(ctx, source, topic+"end", end)
+	_, _ = b.Publish(ctx, source, topic+"end", &ended{status: res.Status, elapsed: res.Elapsed, reason: res.Reason, reply: res.Reply})
 	var p *agent.Panic
 	switch {
 	case errors.As(err, &p):
@@ -119,6 +113,43 @@ func Perform(ctx context.Context, b *bus.Bus, ag agent.Agent, t agent.Task) (age
 		return res, nil
 	}
 	return res, said
+}
+
+// startOf is the payload of a start. Words are told as they are, and become one
+// when somebody looks; anything else may change, and is copied by the bus.
+func startOf(t agent.Task) any {
+	if text, ok := t.Input.(string); ok {
+		return &begun{task: text, origin: t.Origin}
+	}
+	return map[string]any{"task": t.Input, "origin": t.Origin}
+}
+
+type begun struct {
+	bus.Cell
+	task, origin string
+}
+
+// Tree implements bus.Lazy.
+func (s *begun) Tree() any { return map[string]any{"task": s.task, "origin": s.origin} }
+
+// ended is the payload of an end.
+type ended struct {
+	bus.Cell
+	status        agent.Status
+	elapsed       time.Duration
+	reason, reply string
+}
+
+// Tree implements bus.Lazy.
+func (s *ended) Tree() any {
+	v := map[string]any{"status": string(s.status), "elapsed": s.elapsed.Seconds()}
+	if s.reason != "" {
+		v["reason"] = s.reason
+	}
+	if s.reply != "" {
+		v["reply"] = s.reply
+	}
+	return v
 }
 
 // orderly reports whether an error is an outcome that package agent has a name
