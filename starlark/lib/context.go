@@ -20,6 +20,7 @@ var contextKind = &value.Kind[*run]{
 		{Name: "task", Doc: "What an agent was asked to do, in a workflow what the whole of it was; None in a handler.", Get: (*run).firstTask},
 		{Name: "last", Doc: "In a function of a workflow's node, the result of the child that ended last; else None.", Get: (*run).lastResult},
 		{Name: "count", Doc: "In a function of a workflow's node, how many runs of children have ended.", Type: value.Int, Get: (*run).countEnded},
+		{Name: "revision", Doc: "In a graph's node whose work a guardrail sent back: a dict of comment, draft and round, from 1; else None.", Get: (*run).revision},
 		{Name: "why", Doc: "In on_halt, what the node was cancelled for.", Type: value.String, Get: func(r *run) (any, error) { return r.extra().why, nil }},
 		{Name: "event", Doc: "The event that is handled; None where there is none.", Get: func(r *run) (any, error) {
 			if !r.handler {

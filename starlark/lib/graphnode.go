@@ -75,6 +75,15 @@ func (g *scriptGraph) call(ctx context.Context, cb *callback, node string, s gra
 	return g.b.do(r, cb, state)
 }
 
+// revision is ctx.revision.
+func (r *run) revision() (any, error) {
+	v, ok := graph.RevisedOf(r.Context)
+	if !ok {
+		return nil, nil
+	}
+	return map[string]any{"comment": v.Comment, "draft": v.Draft, "round": int64(v.Round)}, nil
+}
+
 // output makes of what a function returned what its node puts out. What is
 // still to come is waited for.
 func (g *scriptGraph) output(ctx context.Context, v starlark.Value, began time.Time) (any, error) {

@@ -197,8 +197,9 @@ func newTestRobot(o TestOptions) (t *testRobot, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.models, t.person = newTestModels(), &testPerson{}
+	t.models, t.person = newTestModels(), newTestPerson()
 	t.host.Models, t.host.Memory, t.host.Confirm, t.host.MCP = t.models.get, known, t.person.confirm, t.models.tools
+	t.host.Ask = t.person.ask
 	t.log, err = newEventLog(t.bus)
 	return t, err
 }

@@ -103,17 +103,18 @@ var modelTestRows = []testRow{
 			{Name: "tools", Type: value.List, Required: true, Doc: "What the server offers."}},
 	}, (*testRobot).serveMCP},
 	{value.Func{
-		Name: "person.answers", Doc: "Lets the person answer the next question of a tool with confirm = True. Without an answer the question lapses after 30 s.",
-		Example: "person.answers(True)",
+		Name: "person.answers", Doc: "Lets the person answer: True or False the next question of a tool with confirm = True, which without an answer lapses after 30 s; text the next question of Human(…) or HUMAN, or the one that waits.",
+		Example: "person.answers(True)\nperson.answers(\"yes\", delay = \"5s\")",
 		Params: []value.Param{
-			{Name: "yes", Type: value.Bool, Required: true, Positional: true, Doc: "What the person says."},
+			{Name: "answer", Type: value.Either(value.Bool, value.String), Required: true, Positional: true, Doc: "What the person says."},
 			{Name: "delay", Type: value.Duration, Default: 0, Doc: "How long the person thinks."}},
 	}, func(t *testRobot, c *value.Call) (starlark.Value, error) {
 		t.person.add(c)
+		t.settle(c)
 		return nil, nil
 	}},
 	{value.Func{
-		Name: "person.asked", Doc: "Returns what the person was asked.", Example: "assert.eq(person.asked()[0][\"args\"], {\"door\": \"front\"})", Returns: "a list of dicts of agent, tool, text, args, origin",
+		Name: "person.asked", Doc: "Returns what the person was asked.", Example: "assert.eq(person.asked()[0][\"args\"], {\"door\": \"front\"})", Returns: "a list of dicts: of a tool agent, tool, text, args, origin; else by, run, prompt, options, default",
 	}, func(t *testRobot, c *value.Call) (starlark.Value, error) { return t.person.asked(c) }},
 }
 
@@ -406,50 +407,4 @@ func (m *testModels) tools(_ context.Context, address string) ([]llm.Tool, error
 		return nil, fmt.Errorf("nobody is there; in a test, serve_mcp(%q, tools = […]) puts somebody there", address)
 	}
 	return list, nil
-}
-
-// testPerson answers questions in a test.
-type testPerson struct {
-	mu        sync.Mutex // guards the rest
-	answers   []personAnswer
-	questions []any
-}
-
-type personAnswer struct {
-	yes   bool
-	delay func(ctx context.Context) error
-}
-
-func (p *testPerson) add(c *value.Call) {
-	d := c.Duration("delay")
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answers = append(p.answers, personAnswer{c.Bool("yes"), func(ctx context.Context) error { return sleep(ctx, d) }})
-}
-
-func (p *testPerson) asked(c *value.Call) (starlark.Value, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return c.Return(slices.Clone(p.questions))
-}
-
-// confirm is Host.Confirm.
-func (p *testPerson) confirm(ctx context.Context, q Question) error {
-	p.mu.Lock()
-	p.questions = append(p.questions, map[string]any{"agent": q.Agent, "tool": q.Tool, "text": q.Text, "args": decoded(q.Args), "origin": q.Origin})
-	if len(p.answers) == 0 {
-		p.mu.Unlock()
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	a := p.answers[0]
-	p.answers = p.answers[1:]
-	p.mu.Unlock()
-	if err := a.delay(ctx); err != nil {
-		return err
-	}
-	if !a.yes {
-		return errors.New("the person said no")
-	}
-	return nil
 }

@@ -224,3 +224,37 @@ func TestToolNodes(t *testing.T) {
 		}
 	}
 }
+
+// What a guardrail put in place of a node's output on one of two edges is no
+// second writer, and is not folded beside what it stands for.
+func TestReplacedOnOneOfTwoEdges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, first := range []bool{true, false} {
+			g := graph.New("g", graph.Options{State: map[string]graph.Reducer{"log": graph.Reducers()["append"]}})
+			g.Func("a", func(context.Context, graph.State) (any, error) {
+				return map[string]any{"v": int64(9), "log": []any{"a"}}, nil
+			}, graph.NodeOptions{})
+			slower := graph.Guardrail{Name: "slower", On: graph.Sanitize, Check: func(context.Context, any, graph.State) (graph.Finding, error) {
+				return graph.Replace(map[string]any{"v": int64(1), "log": []any{"b"}}), nil
+			}}
+			g.Func("x", func(context.Context, graph.State) (any, error) { return nil, nil }, graph.NodeOptions{})
+			g.Func("y", func(context.Context, graph.State) (any, error) { return nil, nil }, graph.NodeOptions{})
+			g.Edge(graph.Start, "a")
+			if first {
+				g.Edge("a", "x", slower)
+				g.Edge("a", "y")
+			} else {
+				g.Edge("a", "y")
+				g.Edge("a", "x", slower)
+			}
+			g.Edge("x", graph.End)
+			g.Edge("y", graph.End)
+			r, err := agent.Run(t.Context(), g, agent.Task{})
+			s, _ := r.Output.(map[string]any)
+			log, _ := s["log"].([]any)
+			if err != nil || s["v"] != int64(1) || len(log) != 1 {
+				t.Errorf("first %v: got %v %v, want v 1 and one entry", first, s, err)
+			}
+		}
+	})
+}

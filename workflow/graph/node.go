@@ -108,6 +108,14 @@ var _ workflow.Effector = (*visit)(nil)
 // Name is the node's.
 func (v *visit) Name() string { return v.n.id }
 
+// who is who did it: the node, or what was found.
+func (v *visit) who() string {
+	if v.found != nil {
+		return v.found.Name()
+	}
+	return v.n.id
+}
+
 // Kind says what is run.
 func (v *visit) Kind() string {
 	switch a := v.n.agent.(type) {

@@ -436,7 +436,7 @@ func (x *run) next(e ended) ([]*token, error) {
 			n.input = t.input
 		}
 		if c.replaced {
-			if n.state, n.past, err = x.replace(e, c); err != nil {
+			if n.state, n.past, err = x.replace(e, c, then); err != nil {
 				return nil, err
 			}
 		}
@@ -456,7 +456,7 @@ func (x *run) next(e ended) ([]*token, error) {
 
 // replace is the state of a branch where a guardrail put something in place of
 // what the node had put out.
-func (x *run) replace(e ended, c crossing) (State, *past, error) {
+func (x *run) replace(e ended, c crossing, of *past) (State, *past, error) {
 	_, updates := c.payload.(map[string]any)
 	sets, err := e.v.lands(c.payload, updates && e.v.n.function)
 	if e.v.n.at == 0 {
@@ -467,7 +467,7 @@ func (x *run) replace(e ended, c crossing) (State, *past, error) {
 	}
 	list := writes(sets)
 	s, err := x.g.apply(e.t.state, list)
-	return s, &past{prev: e.t.past, node: e.v.n.id, sets: list}, err
+	return s, &past{prev: e.t.past, instead: of, node: e.v.n.id, sets: list}, err
 }
 
 // await waits for one of the nodes that were cancelled.
@@ -516,14 +516,14 @@ func (x *run) outcome() (agent.Result, error) {
 		r.Tainted = r.Tainted || e.r.Tainted
 		r.Receipts = append(r.Receipts, e.r.Receipts...)
 		c := e.r
-		c.By = cmp.Or(e.v.n.id, c.By)
+		c.By = cmp.Or(e.v.who(), c.By)
 		r.Children = append(r.Children, c)
 	}
 	switch err := x.ctx.Err(); {
 	case err != nil:
 		return r, err
 	case x.fail != nil:
-		r.By = x.fail.v.n.id
+		r.By = x.fail.v.who()
 		r.Output = map[string]any(x.fail.t.state)
 		return r, x.fail.err
 	case x.wait != nil:
@@ -539,14 +539,18 @@ func (x *run) outcome() (agent.Result, error) {
 	}
 	var said []string
 	for _, t := range x.over {
-		if i := x.result(t.from, t); i >= 0 && x.results[i].r.Reply != "" {
-			text := x.results[i].r.Reply
+		r.By = t.from
+		i := x.result(t.from, t)
+		if i < 0 {
+			continue
+		}
+		r.By = x.results[i].v.who()
+		if text := x.results[i].r.Reply; text != "" {
 			if t.other {
 				text = agent.Task{Input: t.input}.Text()
 			}
 			said = append(said, text)
 		}
-		r.By = t.from
 	}
 	r.Reply, r.Output = strings.Join(said, "\n"), map[string]any(s)
 	agent.Say(x.ctx, r.Reply)

@@ -147,10 +147,11 @@ func numbers(how string, old, v any) (x, y float64, err error) {
 
 // past is what has happened to a token: its last event, and what was before.
 type past struct {
-	prev *past
-	also []*past // of the other arms of a join
-	node string
-	sets []write
+	prev    *past
+	also    []*past // of the other arms of a join
+	instead *past   // the event that this one stands for: a guardrail has put something in place of what it wrote
+	node    string
+	sets    []write
 }
 
 // write is what an event wrote, before it was folded.
@@ -183,6 +184,9 @@ func (p *past) events(seen map[*past]bool) (list []*past) {
 	var chain []*past
 	for ; p != nil && !seen[p]; p = p.prev {
 		seen[p] = true
+		if p.instead != nil {
+			seen[p.instead] = true
+		}
 		chain = append(chain, p)
 	}
 	slices.Reverse(chain)
@@ -219,10 +223,15 @@ func (g *Graph) fold(tokens []*token) (State, *past, error) {
 			}
 		}
 		var sets []write
+		before := maps.Clone(seen)
 		for _, e := range t.past.events(seen) {
 			for _, w := range e.sets {
-				if r := g.opt.State[w.key]; theirs[w.key] && r.Fold == nil {
+				folds := g.opt.State[w.key].Fold != nil
+				if theirs[w.key] && !folds {
 					return nil, nil, fmt.Errorf("%w: %s and %s run in parallel and both write %s, which has no reducer", agent.ErrFailed, by[w.key], e.node, w.key)
+				}
+				if folds && e.instead != nil && before[e.instead] {
+					continue // what it stands for is folded already
 				}
 				sets = append(sets, w)
 			}
