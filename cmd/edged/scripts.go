@@ -17,6 +17,7 @@ import (
 	"edged/starlark/lib"
 	"edged/starlark/script"
 	"edged/workflow"
+	"edged/workflow/society"
 )
 
 // The behaviour that is running, and putting an edited one in its place.
@@ -57,6 +58,7 @@ func (r *robot) loadScripts(ctx context.Context) error {
 		Name: r.cfg.Name, Bus: r.bus, Board: r.board, Rig: r.rig, World: r.devices.world,
 		Log: r.log, Print: r.out, Data: root, Limits: limitsOf(r.cfg), GaveUp: r.onGiveUp,
 		Runs: workflow.NewRuns(r.board.Records("runs"), workflow.RunsOptions{}), Live: workflow.NewLive(),
+		Turns: society.NewLog(r.board.Records("turns"), society.LogOptions{}),
 	}}
 	if err := r.think(ctx, &r.scripts.host); err != nil {
 		return err

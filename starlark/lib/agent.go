@@ -23,7 +23,7 @@ var agentParams = []value.Param{
 	{Name: "role", Type: value.String, Default: "", Also: []string{"description", "doc", "goal", "backstory"}, Doc: "What it is, in one line: for people, and for agents that may hand over to it."},
 	{Name: "instructions", Type: value.String, Default: "", Also: []string{"prompt", "system", "system_prompt", "system_message"}, Doc: "What its model is told."},
 	{Name: "model", Type: modelType, Also: []string{"llm", "models", "model_client", "client"}, Doc: "Who thinks: \"intent\", \"builtin\", \"ollama:NAME\" or a bare NAME, \"openai:NAME@URL\", \"replay:FILE\", Intents(…), or a list of them: the first that is healthy and able answers."},
-	{Name: "fn", Type: value.Callable, Also: []string{"function", "run", "func", "handler", "callback"}, Doc: "In place of a model: called with the task and with ctx, as far as it takes them. Text it returns is the reply, anything else the output; Declined(reason) and EXIT say what they say."},
+	{Name: "fn", Type: value.Either(value.Callable, value.Dict), Also: []string{"function", "run", "func", "handler", "callback"}, Doc: "In place of a model: called with the task, the state, in a society the turn, and with ctx, as far as it takes them. Text it returns is the reply, anything else the output; Declined(reason) and EXIT say what they say. For turns in societies it may be a dict of functions by kind of turn: work, bid, submit, review, accept, agree, judge, vote, merge, escalate."},
 	{Name: "topic", Type: value.String, Doc: "In place of a model: where a peer, on this robot or another, takes tasks; see agent.serve."},
 	{Name: "tools", Type: value.List, Also: []string{"functions", "skills", "actions"}, Doc: "What its model can call: functions, Tool(…), agents, mcp(…). More than 6 confuse small models."},
 	{Name: "output", Type: outputType, Also: []string{"schema", "response_format", "response_model", "output_type", "output_schema", "result_type"}, Doc: "The form of its answer: a JSON schema, a dict {\"room\": \"one of hall, dock\", \"score\": \"(int, 0..10)\"}, or a function with such parameters."},
@@ -159,7 +159,8 @@ func aboutAgent(a agent.Agent) *identity {
 // scriptAgent is an agent made of a script function.
 type scriptAgent struct {
 	identity
-	cb *callback
+	cb    *callback            // for tasks
+	kinds map[string]*callback // of turns in societies; nil: cb is for all
 }
 
 var _ agent.Agent = (*scriptAgent)(nil)
@@ -227,11 +228,14 @@ func newScriptAgent(c *value.Call, id identity) (agent.Agent, error) {
 	if err := withoutModel(c); err != nil {
 		return nil, err
 	}
-	cb, err := newCallback(c, "fn", "task")
+	if m, is := c.Value("fn").(starlark.IterableMapping); is {
+		return newKindedAgent(c, id, m)
+	}
+	cb, err := turnCallback(c, "fn", c.Callable("fn"))
 	if err != nil {
 		return nil, err
 	}
-	return &scriptAgent{id, cb}, nil
+	return &scriptAgent{id, cb, nil}, nil
 }
 
 // scale reads numbers by name from lo to 1.
@@ -275,7 +279,10 @@ func (a *scriptAgent) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 		return agent.Result{}, err
 	}
 	r := a.run(script.WithRole(ctx, fmt.Sprintf("agent %q", a.name)), t)
-	v, err := a.b.do(r, a.cb, task)
+	if a.cb == nil {
+		return agent.Result{}, agent.Declined(fmt.Sprintf("%s has no function \"work\" for tasks", a.name))
+	}
+	v, err := a.b.do(r, a.cb, task, a.b.worldFor(ctx, a.cb, 1), starlark.None)
 	if agent.StatusOf(err) == agent.Timeout && caller.Err() == nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, a.timeout)
 	}

@@ -19,6 +19,7 @@ import (
 	"edged/background"
 	"edged/starlark/script"
 	"edged/starlark/value"
+	"edged/workflow/society"
 )
 
 // A Behaviour is a loaded folder: handlers, timers, watchers, volunteers,
@@ -56,24 +57,26 @@ type Behaviour struct {
 	// to the one its successor was.
 	from, until atomic.Uint64
 
-	mu       sync.Mutex // guards the rest
-	parts    map[part]int
-	order    int
-	units    []*unit
-	wakers   []TriggerSummary
-	pools    []*agentPool
-	inboxes  map[string]bool
-	agents   map[string]int         // how often a name was given
-	made     []agent.Agent          // in the order they were declared
-	tools    []*tool                // that scripts made, in that order
-	served   map[string]bool        // names of server models that are used
-	known    map[string]llm.Model   // models by name
-	warnings []Problem              // for Check
-	durables map[string]*durableRun // runs with a record
-	claimed  map[string]bool        // names of durable timers that are set
-	started  bool
-	stopped  bool
-	failed   []error // of parts that could not start
+	mu        sync.Mutex // guards the rest
+	parts     map[part]int
+	order     int
+	units     []*unit
+	wakers    []TriggerSummary
+	pools     []*agentPool
+	inboxes   map[string]bool
+	agents    map[string]int         // how often a name was given
+	made      []agent.Agent          // in the order they were declared
+	tools     []*tool                // that scripts made, in that order
+	societies []*commune             // declared at top level, in order
+	record    *society.Log           // of their turns
+	served    map[string]bool        // names of server models that are used
+	known     map[string]llm.Model   // models by name
+	warnings  []Problem              // for Check
+	durables  map[string]*durableRun // runs with a record
+	claimed   map[string]bool        // names of durable timers that are set
+	started   bool
+	stopped   bool
+	failed    []error // of parts that could not start
 }
 
 // part is something that listens: it is started with the behaviour, or when a

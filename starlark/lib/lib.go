@@ -36,6 +36,7 @@ import (
 	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow"
+	"edged/workflow/society"
 )
 
 // A Host is the robot that scripts run on. Bus and Board are needed; what else
@@ -61,6 +62,9 @@ type Host struct {
 	// beyond a reload; nil is one of the behaviour's own.
 	Runs *workflow.Runs
 	Live *workflow.Live
+	// Turns keeps the turns of interactions in societies, beyond a reload; nil
+	// keeps them in memory.
+	Turns *society.Log
 	// Models gives the model of a server by its name, "ollama:qwen2.5:1.5b", or
 	// "builtin". It is called when a model is first asked, maybe more than once;
 	// whoever gives it puts a queue in front. Nil knows the embedded one only.

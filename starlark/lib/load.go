@@ -18,6 +18,7 @@ import (
 	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow/graph"
+	"edged/workflow/society"
 )
 
 // Options of a load.
@@ -160,13 +161,17 @@ func functions() [][]row {
 	return [][]row{
 		onRows, timerRows, plainMessageRows, agentRows, toolRows, intentRows, delegateRows, hookFormRows, memoryFormRows,
 		backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, graphRows, guardrailRows, humanRows, boardFormRows, envRows,
+		societyRows, edgeRows, resolverRows, orderRows, artifactRows,
 	}
 }
 
 // names are what scripts have besides the language.
 func (b *Behaviour) names() starlark.StringDict {
 	d := starlark.StringDict{
-		"json": value.JSON(), "EXIT": exitValue, "PASS": passValue,
+		"HUMAN":    agentKind.Wrap(&person{identity{b: b, name: society.HUMAN, role: "the person"}}),
+		"ESCALATE": starlark.String("ESCALATE"), "RETRY_ONCE": starlark.String("RETRY_ONCE"), "TERMINATE": starlark.String("TERMINATE"),
+		"TimeoutPolicy": value.NewModule("TimeoutPolicy", "What becomes of a round whose time is over.").With(timeoutPolicyMembers()),
+		"json":          value.JSON(), "EXIT": exitValue, "PASS": passValue,
 		"START": starlark.String(graph.Start), "END": starlark.String(graph.End),
 		"struct": starlark.NewBuiltin("struct", starlarkstruct.Make),
 	}
@@ -198,6 +203,7 @@ func kinds() []value.Describer {
 	return []value.Describer{
 		eventKind, messageKind, subscriptionKind, timerKind, contextKind, viewKind, watchKind, requestKind, volunteerKind,
 		futureKind, agentKind, toolKind, toolsetKind, intentKind, intentsKind, handoffKind, hookKind, stepKind, streamKind, memoryKind, promptKind, resultKind, declinedKind, verdictKind, triggerKind, unitKind, poolKind, poolContextKind,
+		communeKind, edgeKind, resolverKind, appealKind, orderKind, stopKind, artifactKind, submissionKind, workKind, saidKind, floorKind, turnKind,
 		deviceKind, goalKind, matchKind, secretKind, graphKind, gotoKind, guardrailKind, replacementKind, humanKind, retryKind,
 	}
 }
@@ -218,6 +224,14 @@ func Catalogue() []value.Entry {
 	entries := value.Catalogue(d, kinds()...)
 	for i, e := range entries {
 		switch e.Name {
+		case "HUMAN":
+			entries[i].Doc, entries[i].Signature = "The person, as an agent: escalations go there, and it can be a member.", "HUMAN"
+		case "ESCALATE":
+			entries[i].Doc, entries[i].Signature = "Policy of on_timeout: somebody above decides.", "ESCALATE"
+		case "RETRY_ONCE":
+			entries[i].Doc, entries[i].Signature = "Policy of on_timeout: exactly one more try.", "RETRY_ONCE"
+		case "TERMINATE":
+			entries[i].Doc, entries[i].Signature = "Policy of on_timeout: the interaction ends.", "TERMINATE"
 		case "EXIT":
 			entries[i].Doc, entries[i].Signature = "What a background agent or its trigger returns that is finished for good: a clean exit.", "EXIT"
 		case "START":

@@ -12,6 +12,7 @@ import (
 	"edged/hw"
 	"edged/starlark/script"
 	"edged/workflow"
+	"edged/workflow/society"
 )
 
 // Errors that end runs from outside; they are not failures of the script.
@@ -42,13 +43,14 @@ type run struct {
 
 // more is what few runs have.
 type more struct {
-	name  string         // of the agent
-	task  any            // a JSON tree
-	view  *workflow.View // of the node whose function runs; nil elsewhere
-	why   string         // an on_halt is called
-	from  string         // whose words the task is
-	goal  *hw.Goal       // of the long action that this is; nil elsewhere
-	state *starlark.Dict // ctx.state; of the run's goroutine
+	name  string          // of the agent
+	task  any             // a JSON tree
+	view  *workflow.View  // of the node whose function runs; nil elsewhere
+	why   string          // an on_halt is called
+	turn  *society.Prompt // in a society; nil elsewhere
+	from  string          // whose words the task is
+	goal  *hw.Goal        // of the long action that this is; nil elsewhere
+	state *starlark.Dict  // ctx.state; of the run's goroutine
 }
 
 // extra gives the run's more, which it makes when asked for.

@@ -1,0 +1,370 @@
+package lib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.starlark.net/starlark"
+
+	"edged/agent"
+	"edged/agent/llm"
+	"edged/starlark/value"
+	"edged/workflow/society"
+)
+
+// agentOf gives an agent as the society knows it; always the same.
+func (s *commune) agentOf(a agent.Agent) (*society.Agent, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.members[a]; m != nil {
+		return m, nil
+	}
+	if _, is := a.(*person); is {
+		m := &society.Agent{Name: society.HUMAN, Role: "the person", Speaker: society.Func(s.b.person), Patience: personTime}
+		s.members[a], s.values[m.Name] = m, agentKind.Wrap(a)
+		return m, nil
+	}
+	m := &society.Agent{Name: a.Name(), Role: roleOf(a), Speaker: s.b.speaker(a)}
+	s.members[a] = m
+	if s.values[m.Name] == nil {
+		s.values[m.Name] = agentKind.Wrap(a)
+	}
+	return m, nil
+}
+
+// speaker lets an agent take turns.
+func (b *Behaviour) speaker(a agent.Agent) society.Speaker {
+	switch a := a.(type) {
+	case *modelAgent:
+		return &modelTurns{a}
+	case *scriptAgent:
+		return a.turns()
+	case *peer:
+		return society.Peer(b.host.Bus, a.topic)
+	}
+	return society.Of(a)
+}
+
+// modelTurns lets an agent with a model take turns. Its tools, hooks, gate and
+// audit are those that it has elsewhere; its memory is not, for what it knows
+// in a turn is what the edge lets it see.
+type modelTurns struct{ a *modelAgent }
+
+var _ society.Toolbox = (*modelTurns)(nil)
+
+// Tools implements society.Toolbox.
+func (m *modelTurns) Tools(p society.Prompt) []llm.Tool {
+	box, _ := society.Model(m.options()).(society.Toolbox)
+	return box.Tools(p)
+}
+
+// options are the agent's, without what is the turn's business.
+func (m *modelTurns) options() llm.Options {
+	o := m.a.o
+	o.Memory, o.Handoffs, o.Output, o.Timeout = nil, nil, nil, 0
+	o.Tools = slices.DeleteFunc(slices.Clone(o.Tools), func(t llm.Tool) bool { return m.a.isMemory(t.Name) })
+	return o
+}
+
+// isMemory reports whether a tool is of the agent's memory.
+func (a *modelAgent) isMemory(name string) bool {
+	return a.o.Memory != nil && slices.Contains([]string{"remember", "recall", "forget"}, name)
+}
+
+// Speak implements society.Speaker.
+func (m *modelTurns) Speak(ctx context.Context, p society.Prompt) (society.Answer, error) {
+	ctx = m.a.run(ctx, turnTask(p))
+	o := m.options()
+	if p.Tools != society.NoTools {
+		for _, s := range m.a.sets {
+			list, err := s.tools(ctx, m.a.b)
+			if err != nil {
+				return society.Answer{}, err
+			}
+			o.Tools = append(o.Tools, list...)
+		}
+	}
+	limit := context.CancelFunc(func() {})
+	caller := ctx
+	if m.a.timeout > 0 {
+		ctx, limit = context.WithTimeout(ctx, m.a.timeout)
+	}
+	defer limit()
+	a, err := society.Model(o).Speak(ctx, p)
+	if err != nil && caller.Err() == nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, m.a.timeout)
+	}
+	return a, err
+}
+
+// turnTask is the task of a turn, as what runs in it is told of.
+func turnTask(p society.Prompt) agent.Task {
+	t := p.Task
+	if p.Tainted {
+		t.Origin = "agent:society"
+	}
+	return t
+}
+
+// turnKinds are the kinds of turns that an agent may have a function for.
+var turnKinds = []string{"work", "review", "accept", "agree", "submit", "bid", "judge", "vote", "merge", "escalate"}
+
+// turns lets an agent made of functions take turns.
+func (a *scriptAgent) turns() society.Speaker {
+	if a.kinds == nil {
+		return a.turnOf(a.cb)
+	}
+	m := map[society.Kind]society.Speaker{}
+	for name, cb := range a.kinds {
+		m[society.Kind(name)] = a.turnOf(cb)
+	}
+	return society.Kinds(m)
+}
+
+func (a *scriptAgent) turnOf(cb *callback) society.Speaker {
+	return society.Func(func(ctx context.Context, p society.Prompt) (any, error) {
+		caller := ctx
+		if a.timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, a.timeout)
+			defer cancel()
+		}
+		task, err := value.FromGo(p.Task.Input)
+		if err != nil {
+			return nil, err
+		}
+		r := a.run(ctx, turnTask(p))
+		r.reads = r.reads || p.Tools != society.AllTools
+		r.more.turn = &p
+		v, err := a.b.do(r, cb, task, a.b.worldFor(ctx, cb, 1), turnKind.Wrap(&p))
+		if err != nil && caller.Err() == nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, a.timeout)
+		}
+		return turnAnswer(v, err)
+	})
+}
+
+// turnAnswer reads what a function said in its turn.
+func turnAnswer(v starlark.Value, err error) (any, error) {
+	var no *refusal
+	switch {
+	case errors.As(err, &no):
+		return nil, fmt.Errorf("%w: %s", society.ErrRefused, no.reason)
+	case err != nil:
+		return nil, err
+	case v == starlark.None, v == exitValue, v == passValue:
+		return nil, nil
+	}
+	if d, err := declinedKind.Unwrap(v); err == nil {
+		return nil, fmt.Errorf("%w: %s", society.ErrRefused, string(d))
+	}
+	if r, err := resultKind.Unwrap(v); err == nil {
+		if r.err != nil {
+			return nil, r.err
+		}
+		if r.Output != nil {
+			return r.Output, nil
+		}
+		return r.Reply, nil
+	}
+	return value.ToGo(v)
+}
+
+// sectionsOf gives what a prompt holds about a topic.
+func sectionsOf(p *society.Prompt, topic string) (list []society.Section) {
+	for _, s := range p.Sections {
+		if s.Topic == topic {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// sectionMap gives the values of a topic, by whose they are.
+func sectionMap(p *society.Prompt, topic string) map[string]any {
+	out := map[string]any{}
+	for _, s := range sectionsOf(p, topic) {
+		out[s.From] = s.Value
+	}
+	return out
+}
+
+// newestOf is the value of the last section of a topic, or nil.
+func newestOf(p *society.Prompt, topic string) any {
+	list := sectionsOf(p, topic)
+	if len(list) == 0 {
+		return nil
+	}
+	if last := list[len(list)-1]; last.Value != nil {
+		return last.Value
+	}
+	return list[len(list)-1].Text
+}
+
+var turnKind = &value.Kind[*society.Prompt]{
+	Name: "turn", Doc: "What an agent made of a function gets in a turn: all that it may know.",
+	Attrs: []value.Attr[*society.Prompt]{
+		{Name: "kind", Doc: "What the turn is for: " + strings.Join(turnKinds, ", ") + ".", Type: value.String, Get: func(p *society.Prompt) (any, error) { return string(p.Kind), nil }},
+		{Name: "round", Doc: "The number of the round, from 1.", Type: value.Int, Get: func(p *society.Prompt) (any, error) { return int64(p.Round), nil }},
+		{Name: "task", Doc: "What the interaction is to do.", Get: func(p *society.Prompt) (any, error) { return p.Task.Input, nil }},
+		{Name: "draft", Doc: "The newest draft or version that it may see, its own last one if it works; else None.", Get: func(p *society.Prompt) (any, error) { return newestOf(p, society.TopicDraft), nil }},
+		{Name: "drafts", Doc: "All drafts that it may see, by whose they are.", Get: func(p *society.Prompt) (any, error) { return sectionMap(p, society.TopicDraft), nil }},
+		{Name: "comments", Doc: "The latest comments, or None.", Get: func(p *society.Prompt) (any, error) { return newestOf(p, society.TopicComments), nil }},
+		{Name: "submissions", Doc: "What is to be picked from, by label.", Get: func(p *society.Prompt) (any, error) { return sectionMap(p, "submission"), nil }},
+		{Name: "artifacts", Doc: "What it may see of the shelf, by name.", Get: func(p *society.Prompt) (any, error) { return sectionMap(p, society.TopicArtifact), nil }},
+		{Name: "criteria", Doc: "What decisions go by, or None.", Get: func(p *society.Prompt) (any, error) { return newestOf(p, society.TopicCriteria), nil }},
+		{Name: "cause", Doc: "Why it is asked to decide, where things were escalated; else None.", Get: func(p *society.Prompt) (any, error) { return newestOf(p, "cause"), nil }},
+		{Name: "form", Doc: "What the answer must be, a JSON schema.", Get: func(p *society.Prompt) (any, error) { return decoded(p.Form.Schema()), nil }},
+		{Name: "prompt", Doc: "All of it, as a model reads it.", Type: value.String, Get: func(p *society.Prompt) (any, error) { return p.Text(), nil }},
+	},
+	String: func(p *society.Prompt) string { return fmt.Sprintf("<turn to %s>", p.Kind) },
+}
+
+// world is the board as functions of societies see it: the keys that the folder
+// may read.
+func (b *Behaviour) world(context.Context) map[string]any {
+	all := b.host.Board.Snapshot("")
+	if b.grants.All {
+		return all
+	}
+	out := map[string]any{}
+	for key, v := range all {
+		if own(b.folder, "bb", key) || slices.ContainsFunc(b.grants.BB, func(g string) bool { return coversName(g, key) }) {
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// worldFor is the state that a callback is offered at a place; None if it does
+// not take it.
+func (b *Behaviour) worldFor(ctx context.Context, cb *callback, at int) starlark.Value {
+	takes := slices.Contains(cb.place, at)
+	for _, p := range cb.named {
+		takes = takes || p == at
+	}
+	if !takes {
+		return starlark.None
+	}
+	v, err := value.FromGo(b.world(ctx))
+	if err != nil {
+		return starlark.None
+	}
+	return v
+}
+
+// personTime bounds what a person may take: in fact nothing does.
+const personTime = 30 * 24 * time.Hour
+
+// person is HUMAN as an agent.
+type person struct{ identity }
+
+var _ agent.Agent = (*person)(nil)
+
+// Run implements agent.Agent.
+func (p *person) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
+	v, err := p.b.person(ctx, society.Prompt{Kind: society.ToWork, To: society.HUMAN, Task: t, Ask: t.Text()})
+	if err != nil {
+		return agent.Result{}, err
+	}
+	said, _ := v.(string)
+	return agent.Result{Reply: said, Output: said}, nil
+}
+
+// person answers a turn.
+func (b *Behaviour) person(ctx context.Context, p society.Prompt) (any, error) {
+	return nil, errors.New("there is nobody to ask")
+}
+
+// tellTurn tells of every turn that is over, without what was said in it.
+func (b *Behaviour) tellTurn(name string) func(context.Context, society.Turn) {
+	topic := "edged/society/" + topicLevel(name) + "/turn"
+	return func(ctx context.Context, t society.Turn) {
+		m := map[string]any{"run": t.Run, "edge": t.Edge, "n": int64(t.N), "round": int64(t.Round), "speaker": t.Speaker, "kind": string(t.Kind), "state": string(t.State),
+			"asked": int64(t.Asked), "calls": int64(t.Usage.Calls), "elapsed": t.Elapsed.Seconds()}
+		if t.Path != "" {
+			m["path"] = t.Path
+		}
+		if t.Why != "" {
+			m["why"] = t.Why
+		}
+		if t.Verdict != "" {
+			m["verdict"] = t.Verdict
+		}
+		b.tell(ctx, "society:"+name, topic, m)
+	}
+}
+
+// tellEvent tells of an event that a member sent along an edge.
+func (b *Behaviour) tellEvent(name string) func(ctx context.Context, edge, from, event string, payload any) {
+	topic := "edged/society/" + topicLevel(name) + "/event"
+	return func(ctx context.Context, edge, from, event string, payload any) {
+		b.tell(ctx, "society:"+name, topic, map[string]any{"edge": edge, "from": from, "event": event, "payload": payload})
+	}
+}
+
+// topicLevel makes a name one level of a topic.
+func topicLevel(name string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/+#\x00", r) {
+			return '_'
+		}
+		return r
+	}, name)
+}
+
+// turnOffers are what functions of agents are called with.
+var turnOffers = []string{"task", "state", "turn"}
+
+// turnCallback makes a callback that may take the turn in the second place.
+func turnCallback(c *value.Call, arg string, fn starlark.Callable) (*callback, error) {
+	keep(c, fn)
+	cb, missing := makeCallback(fn, turnOffers...)
+	if missing != "" {
+		return nil, c.Errorf(arg, "argument %q: %s needs an argument %q, but it is called with (task, state, turn, ctx)", arg, fn.Name(), missing)
+	}
+	f, ok := fn.(*starlark.Function)
+	if !ok { // what it takes can't be seen, and tasks were all there was
+		cb.place = cb.place[:1]
+		return cb, nil
+	}
+	for i, at := range cb.place { // by name where the name says it
+		if name, _ := f.Param(i); at != ctxAt && slices.Contains(turnOffers, name) {
+			cb.place[i] = slices.Index(turnOffers, name)
+		}
+	}
+	return cb, nil
+}
+
+// newKindedAgent makes an agent of functions by kind of turn.
+func newKindedAgent(c *value.Call, id identity, m starlark.IterableMapping) (agent.Agent, error) {
+	a := &scriptAgent{identity: id, kinds: map[string]*callback{}}
+	for _, kv := range m.Items() {
+		name, _ := starlark.AsString(kv[0])
+		if !slices.Contains(turnKinds, name) {
+			hint := "there are " + strings.Join(turnKinds, ", ")
+			if near := value.Nearest(name, turnKinds); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			return nil, &value.Error{Func: c.Name(), Arg: "fn", Msg: fmt.Sprintf("argument \"fn\": there are no turns to %s", kv[0]), Hint: hint}
+		}
+		fn, ok := kv[1].(starlark.Callable)
+		if !ok {
+			return nil, c.Errorf("fn", "argument \"fn\": %s: want a function, got %s", name, kv[1].Type())
+		}
+		cb, err := turnCallback(c, "fn", fn)
+		if err != nil {
+			return nil, err
+		}
+		a.kinds[name] = cb
+	}
+	if len(a.kinds) == 0 {
+		return nil, c.Errorf("fn", "argument \"fn\": the dict has no function")
+	}
+	a.cb = a.kinds["work"]
+	return a, nil
+}
