@@ -112,7 +112,7 @@ func serveAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{b: b, a: a, member: &society.Agent{Name: a.Name(), Role: roleOf(a), Speaker: society.Of(a)}, topic: c.String("topic"), at: where(c), running: make(map[string]context.CancelCauseFunc)}
+	s := &server{b: b, a: a, member: &society.Agent{Name: a.Name(), Role: roleOf(a), Speaker: b.speaker(a)}, topic: c.String("topic"), at: where(c), running: make(map[string]context.CancelCauseFunc)}
 	if err := bus.ValidTopic(s.topic); err != nil {
 		return nil, c.Errorf("topic", "argument \"topic\": %v", err)
 	}
