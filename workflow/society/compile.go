@@ -43,6 +43,10 @@ func (r *run) known(who string) (list []Section) {
 		if len(rel.Criteria) > 0 && r.sees(who, "", TopicCriteria) == Full {
 			list = append(list, plainSection(TopicCriteria, "Criteria", strings.Join(rel.Criteria, "; ")))
 		}
+	case *Coopetition:
+		if v := r.coop.Output; v != nil && r.sees(who, "", TopicDraft) == Full {
+			list = append(list, Section{"Agreed", render(v), TopicAgreed, "", v})
+		}
 	}
 	for _, name := range r.topics() {
 		if v, ok := r.shelf[name]; ok && r.sees(who, "", name) == Full {
@@ -87,6 +91,7 @@ func (r *run) said(who string) (list []Section) {
 			continue
 		}
 		switch {
+		case it.topic == TopicDraft && r.coop.Output != nil: // it is agreed, or gone
 		case it.topic == TopicComments:
 			if it.author != who {
 				comments = append(comments[:0], it)

@@ -29,6 +29,7 @@ const (
 	TopicNote     = "instructions"
 	TopicArtifact = "artifact" // what lies on the shelf
 	TopicDraft    = "draft"
+	TopicAgreed   = "agreed" // of a coopetition, once it competes
 	TopicSealed   = "sealed" // a draft that competes
 	TopicComments = "comments"
 	TopicLog      = "log" // turn records: drafts, tool calls, their results, errors

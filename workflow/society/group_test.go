@@ -424,6 +424,9 @@ func TestCoopetition(t *testing.T) {
 		t.Fatalf("got %+v, order %s", r, c.order())
 	}
 	has(t, c.prompts["scout"][0], "OPEN")
+	has(t, c.prompts["scout"][1], `Agreed: {"door":"OPEN","obstacles":"none"}`)
+	has(t, c.prompts["mule"][1], "Agreed: ")
+	hasNot(t, c.prompts["mule"][1], "Your last draft")
 	hasNot(t, strings.Join(c.prompts["scout"], ""), "77")
 	hasNot(t, strings.Join(c.prompts["mule"], ""), "33")
 	if got, _ := s.Get("door"); got != "OPEN" {
