@@ -26,6 +26,7 @@ var suites = map[string][]suite{
 		{"../..", "./agent/llm", "Turn", "0.2s"}, {"../..", "./agent/llm/intent", "Compile1000|Match", "0.2s"},
 		{"../..", "./agent/llm/builtin", "Token|Score", "0.2s"}, {"../..", "./hw/stopword", "Stops", "0.2s"},
 	},
+	"society":  {{"../..", "./workflow/society", ".", "0.2s"}, {"../..", "./workflow/graph", ".", "0.2s"}},
 	"workflow": {{"../..", "./workflow", ".", "0.2s"}, {"../..", "./starlark/lib", "Flow", "0.2s"}},
 }
 
