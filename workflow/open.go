@@ -16,7 +16,8 @@ import (
 // of its own.
 type Custom struct {
 	node
-	run func(ctx context.Context, p *Place, t agent.Task) (agent.Result, error)
+	run   func(ctx context.Context, p *Place, t agent.Task) (agent.Result, error)
+	calls func() int
 }
 
 var _ agent.Agent = (*Custom)(nil)
@@ -28,13 +29,16 @@ type CustomOptions struct {
 	Detail   string // for outlines
 	Children []agent.Agent
 	Labels   []string // of the children; a durable run can be resumed only with the same
+	// Calls is how often a run asks models at most, for [ModelCalls]; nil: as
+	// often as each child does once.
+	Calls func() int
 }
 
 // NewCustom makes a node of a body. The body runs its children by
 // [Place.Step], also from several goroutines, and has ended all that it began
 // when it returns.
 func NewCustom(name string, o CustomOptions, body func(ctx context.Context, p *Place, t agent.Task) (agent.Result, error)) *Custom {
-	return &Custom{node{name: name, kind: o.Kind, opt: o.Options, children: o.Children, labels: o.Labels, detail: o.Detail}, body}
+	return &Custom{node{name: name, kind: o.Kind, opt: o.Options, children: o.Children, labels: o.Labels, detail: o.Detail}, body, o.Calls}
 }
 
 // Run runs the body.

@@ -127,7 +127,7 @@ func New(o Options) (*Agent, error) {
 		return nil, fmt.Errorf("llm: agent %s has no model", o.Name)
 	}
 	if o.MaxToolHops == 0 {
-		o.MaxToolHops = 3
+		o.MaxToolHops = defaultHops
 	}
 	if _, wrapped := o.Model.(*formModel); !wrapped {
 		o.Model = Forms(o.Model)

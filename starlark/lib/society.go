@@ -333,7 +333,7 @@ func (s *commune) join(c *value.Call, method string, list []agent.Agent) (starla
 // declare gives an interaction to the script, as a node: it is traced, stopped
 // and recorded as workflows are.
 func (s *commune) declare(c *value.Call, i *society.Interaction, o workflow.Options) (starlark.Value, error) {
-	node := workflow.NewCustom(i.Name(), workflow.CustomOptions{Options: o, Kind: i.Kind(), Detail: strings.Join(i.Members(), ", ")},
+	node := workflow.NewCustom(i.Name(), workflow.CustomOptions{Options: o, Kind: i.Kind(), Detail: strings.Join(i.Members(), ", "), Calls: i.Calls},
 		func(ctx context.Context, _ *workflow.Place, t agent.Task) (agent.Result, error) { return i.Run(ctx, t) })
 	v, err := s.b.declareFlow(c, node, o.Checkpoint)
 	if err != nil {

@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+
+	"edged/workflow"
+)
 
 // WorstCalls gives how often a run asks models at most: by the ways that a
 // branch can take, where there is no cycle, and else by the number of steps.
@@ -11,7 +15,9 @@ func (g *Graph) WorstCalls() int {
 	cost, most := make([]int, len(g.nodes)), 0
 	cyclic, some := false, false
 	for i, n := range g.nodes {
-		cost[i] = n.calls()
+		if cost[i] = n.calls(); cost[i] < 0 {
+			return -1
+		}
 		most = max(most, cost[i])
 		some = some || cost[i] > 0
 		cyclic = cyclic || g.reach[i].has(i)
@@ -66,8 +72,11 @@ func (g *Graph) longest(cost []int) int {
 // calls gives how often one visit asks models at most.
 func (n *node) calls() int {
 	calls := n.opt.Calls
-	if c, ok := n.agent.(interface{ ModelCalls() int }); ok && calls == 0 {
-		calls = c.ModelCalls()
+	if calls == 0 && n.agent != nil {
+		calls = workflow.ModelCalls(n.agent)
+	}
+	if calls < 0 {
+		return calls // without bound
 	}
 	if r := n.opt.Retry; r != nil {
 		tries := r.MaxAttempts
@@ -84,7 +93,7 @@ func (n *node) calls() int {
 }
 
 // ModelCalls is [Graph.WorstCalls], for a graph that has this one as a node.
-func (g *Graph) ModelCalls() int { return max(g.WorstCalls(), 0) }
+func (g *Graph) ModelCalls() int { return g.WorstCalls() }
 
 // visits gives how often each node of a graph without cycles runs at most.
 func (g *Graph) visits() []int {

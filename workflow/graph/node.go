@@ -118,7 +118,7 @@ func (v *visit) who() string {
 
 // Kind says what is run.
 func (v *visit) Kind() string {
-	switch a := v.n.agent.(type) {
+	switch v.n.agent.(type) {
 	case nil:
 		return "edge"
 	case *function:
@@ -127,10 +127,8 @@ func (v *visit) Kind() string {
 		return "human"
 	case *toolAgent:
 		return "tool"
-	case interface{ Kind() string }:
-		return a.Kind()
 	}
-	return "agent"
+	return workflow.Describe(v.n.agent).Kind
 }
 
 // Unwrap gives the agent, which may be a workflow.

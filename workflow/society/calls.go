@@ -1,6 +1,10 @@
 package society
 
-import "slices"
+import (
+	"slices"
+
+	"edged/workflow"
+)
 
 // Calls is the most calls of models that one run can take: every answer of a
 // model repaired once, all its tools used, one escalation at the end. Functions,
@@ -102,33 +106,42 @@ func (i *Interaction) asking(who string, k Kind, use ToolUse) int {
 	if m, ok := s.(kinds); ok {
 		s = m.of(k)
 	}
-	switch s := s.(type) {
-	case nil:
-		return 0
-	case *modelSpeaker:
-		return 2 + s.hops(use)
-	case ofAgent:
-		if c, ok := s.a.(interface{ ModelCalls() int }); ok {
-			return 2 * c.ModelCalls()
-		}
+	if c, ok := s.(TurnCaller); ok {
+		return c.TurnCalls(Prompt{Kind: k, Tools: use})
 	}
-	if !repairs(s, k) {
+	if s == nil || !repairs(s, k) {
 		return 0
 	}
 	return 2
 }
 
-// hops are the calls that it takes to use tools as often as it may, and to say
-// that it is done.
-func (s *modelSpeaker) hops(use ToolUse) int {
-	if use == NoTools || len(s.Tools(Prompt{Tools: use})) == 0 || s.o.MaxToolHops < 0 {
-		return 0
+// A TurnCaller is a speaker that says how often it asks models at most in a
+// turn, repair included. One that doesn't is taken to ask twice; functions and
+// peers never do.
+type TurnCaller interface{ TurnCalls(p Prompt) int }
+
+var (
+	_ TurnCaller = (*modelSpeaker)(nil)
+	_ TurnCaller = ofAgent{}
+)
+
+// TurnCalls is an answer and its repair, and before these as many as it takes
+// to use tools as often as it may and to say that it is done.
+func (s *modelSpeaker) TurnCalls(p Prompt) int {
+	switch {
+	case len(s.Tools(p)) == 0 || s.o.MaxToolHops < 0:
+		return 2
+	case s.o.MaxToolHops == 0:
+		return 2 + defaultHops + 1
 	}
-	if s.o.MaxToolHops == 0 {
-		return defaultHops + 1
-	}
-	return s.o.MaxToolHops + 1
+	return 2 + s.o.MaxToolHops + 1
 }
+
+// TurnCalls is what two runs of the agent take.
+func (s ofAgent) TurnCalls(Prompt) int { return 2 * max(workflow.ModelCalls(s.a), 0) }
 
 // defaultHops is what package llm takes for no limit.
 const defaultHops = 3
+
+// ModelCalls is [Interaction.Calls], for a graph that has this one as a node.
+func (i *Interaction) ModelCalls() int { return i.Calls() }

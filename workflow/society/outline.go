@@ -139,7 +139,7 @@ func (i *Interaction) outline() (e EdgeOutline, err error) {
 	} else {
 		e.Seats = seats
 	}
-	if lines, bad := protected(func() ([]string, error) { return i.Simulate(3) }); bad != nil {
+	if lines, bad := protected(func() ([]string, error) { return i.Simulate(min(rounds, 3)) }); bad != nil {
 		err = fmt.Errorf("protocol: %w", bad)
 	} else {
 		e.Speakers = lines
