@@ -112,9 +112,21 @@ func (f *checked) warn(list []lib.Problem) {
 	for _, p := range list {
 		text := p.String()
 		if !slices.ContainsFunc(f.Warnings, func(x finding) bool { return x.text == text }) {
-			f.Warnings = append(f.Warnings, finding{p.At.File, p.At.Line, p.At.Col, p.Rule, p.Msg, p.Hint, text})
+			f.Warnings = append(f.Warnings, warning(p))
 		}
 	}
+}
+
+func warning(p lib.Problem) finding {
+	return finding{p.At.File, p.At.Line, p.At.Col, p.Rule, p.Msg, p.Hint, p.String()}
+}
+
+// String is the finding as people read it, also when it came over the socket.
+func (f finding) String() string {
+	if f.text != "" {
+		return f.text
+	}
+	return lib.Problem{At: script.Position{File: f.File, Line: f.Line, Col: f.Col}, Rule: f.Rule, Msg: f.Msg, Hint: f.Hint}.String()
 }
 
 // findings takes an error apart.

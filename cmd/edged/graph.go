@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,10 +14,74 @@ import (
 	"edged/cmd/edged/internal/control"
 	"edged/starlark/lib"
 	"edged/workflow"
+	"edged/workflow/graph"
+	"edged/workflow/society"
 )
 
-// The verb graph: the trees of workflows, as they are written, or as they stand
-// in the robot that runs.
+// The verb graph: workflows, execution graphs and societies, as they are
+// written, or as they stand in the robot that runs.
+
+// picture is one of the three.
+type picture struct {
+	Workflow *workflow.Outline `json:"workflow,omitempty"`
+	Graph    *drawnGraph       `json:"graph,omitempty"`
+	Society  *drawnSociety     `json:"society,omitempty"`
+}
+
+// drawnSociety is a society with the latest runs of its interactions, by name.
+type drawnSociety struct {
+	society.Outline
+	Latest map[string]workflow.Outline `json:"latest,omitempty"`
+}
+
+// plain is what --json prints: edges of graphs have the shape of compiled
+// execution graphs.
+func (p picture) plain() any {
+	switch {
+	case p.Graph != nil:
+		return struct {
+			Kind string `json:"kind"`
+			graph.Drawing
+			Latest workflow.Outline `json:"latest"`
+		}{"graph", p.Graph.Drawing, p.Graph.Latest}
+	case p.Society != nil:
+		return struct {
+			Kind string `json:"kind"`
+			*drawnSociety
+		}{"society", p.Society}
+	}
+	return p.Workflow
+}
+
+func (p picture) text() string {
+	switch {
+	case p.Graph != nil:
+		return p.Graph.text()
+	case p.Society != nil:
+		return societyText(p.Society.Outline, p.Society.Latest)
+	}
+	return p.Workflow.Text()
+}
+
+func (p picture) mermaid() string {
+	switch {
+	case p.Graph != nil:
+		return p.Graph.Mermaid
+	case p.Society != nil:
+		return societyMermaid(p.Society.Outline)
+	}
+	return p.Workflow.Mermaid()
+}
+
+func (p picture) dot() string {
+	switch {
+	case p.Graph != nil:
+		return p.Graph.Dot
+	case p.Society != nil:
+		return societyDot(p.Society.Outline)
+	}
+	return p.Workflow.Dot()
+}
 
 type graphRequest struct {
 	Name string `json:"name,omitempty"`
@@ -25,7 +90,7 @@ type graphRequest struct {
 func (c *cli) graphVerb() *cobra.Command {
 	var dir string
 	var mermaid, dot bool
-	cmd := verb("graph [NAME]", "Draw the workflows, and how they stand", 0, 1, func(cmd *cobra.Command, args []string) error {
+	cmd := verb("graph [NAME]", "Draw workflows, graphs and societies, and how they stand", 0, 1, func(cmd *cobra.Command, args []string) error {
 		if mermaid && dot || (mermaid || dot) && c.json {
 			return usagef("graph: one of --mermaid, --dot and --json")
 		}
@@ -34,7 +99,7 @@ func (c *cli) graphVerb() *cobra.Command {
 			return err
 		}
 		name := strings.Join(args, "")
-		var list []workflow.Outline
+		var list []picture
 		if cl != nil {
 			defer cl.Close()
 			err = cl.Call(cmd.Context(), "graph", graphRequest{name}, &list)
@@ -44,23 +109,27 @@ func (c *cli) graphVerb() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.print(list, func(w io.Writer) {
+		plain := make([]any, len(list))
+		for i, p := range list {
+			plain[i] = p.plain()
+		}
+		return c.print(plain, func(w io.Writer) {
 			if len(list) == 0 {
-				fmt.Fprintln(w, "the scripts declare no workflows")
+				fmt.Fprintln(w, "the scripts declare no workflows, graphs or societies")
 			}
-			for _, o := range list {
+			for _, p := range list {
 				switch {
 				case mermaid:
-					fmt.Fprint(w, o.Mermaid())
+					fmt.Fprint(w, p.mermaid())
 				case dot:
-					fmt.Fprint(w, o.Dot())
+					fmt.Fprint(w, p.dot())
 				default:
-					fmt.Fprint(w, o.Text())
+					fmt.Fprint(w, p.text())
 				}
 			}
 		})
 	})
-	cmd.Long = "Draws the workflows of a robot, an outline each: what there is of a robot that doesn't run; of one that runs, also how each tree stands or how its latest run ended,\nwhich guard stopped it and how long it took. NAME is a tree or a node in one."
+	cmd.Long = "Draws the workflows, graphs and societies of a robot: what there is of a robot that doesn't run; of one that runs, also how each stands or how its latest run ended,\nwhich guard stopped it and how long it took. NAME is a tree or a node in one, a graph, a society or one of its edges."
 	cmd.Example = "edged graph\nedged graph patrol\nedged graph --mermaid patrol > patrol.mmd\nedged graph --dot | dot -Tsvg > trees.svg"
 	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "as a Mermaid flow chart")
 	cmd.Flags().BoolVar(&dot, "dot", false, "for Graphviz")
@@ -75,7 +144,7 @@ func (r *robot) handleGraph(_ context.Context, with json.RawMessage, send func(a
 		return control.Usagef("graph: %v", err)
 	}
 	running, _ := r.scripts.behaviour()
-	list, err := pickTrees(running.Workflows(), q.Name)
+	list, err := pictures(running, q.Name)
 	if err != nil {
 		return err
 	}
@@ -83,7 +152,7 @@ func (r *robot) handleGraph(_ context.Context, with json.RawMessage, send func(a
 }
 
 // folderGraph loads a folder in memory.
-func folderGraph(ctx context.Context, cfg *config.Config, name string) ([]workflow.Outline, error) {
+func folderGraph(ctx context.Context, cfg *config.Config, name string) ([]picture, error) {
 	m, err := openModel(cfg)
 	if err != nil {
 		return nil, err
@@ -93,31 +162,80 @@ func folderGraph(ctx context.Context, cfg *config.Config, name string) ([]workfl
 	if err != nil {
 		return nil, err
 	}
-	list, err := pickTrees(b.Workflows(), name)
+	list, err := pictures(b, name)
 	if bad := b.Stop(ctx); err == nil {
 		err = bad
 	}
 	return list, err
 }
 
-// pickTrees finds a tree, or a node in one, by its name; empty is all.
-func pickTrees(all []workflow.Outline, name string) ([]workflow.Outline, error) {
-	if name == "" {
-		return all, nil
-	}
+// pictures finds what is called so; empty is all.
+func pictures(b *lib.Behaviour, name string) ([]picture, error) {
+	trees := b.Workflows()
+	latest := map[string]workflow.Outline{} // graphs and interactions, by name
 	var names []string
-	var hit []workflow.Outline
-	for _, tree := range all {
+	var nodes []workflow.Outline
+	for _, tree := range trees {
 		eachNode(tree, func(o workflow.Outline) {
 			if names = append(names, o.Name); o.Name == name {
-				hit = append(hit, o)
+				nodes = append(nodes, o)
+			}
+			if _, known := latest[o.Name]; !known && (o.Kind == "graph" || isEdge(o.Kind)) {
+				latest[o.Name] = o
 			}
 		})
 	}
+	graphs := map[string]*graph.Graph{}
+	for _, g := range b.Graphs() {
+		graphs[g.Name()] = g
+		names = append(names, g.Name())
+	}
+	var all, hit []picture
+	for _, tree := range trees {
+		switch g := graphs[tree.Name]; {
+		case tree.Kind == "graph" && g != nil:
+			all = append(all, picture{Graph: drawGraph(g, tree)})
+		case !isEdge(tree.Kind): // those are drawn with their societies
+			all = append(all, picture{Workflow: &tree})
+		}
+	}
+	for _, s := range b.Societies() {
+		o := s.Outline(0)
+		d := &drawnSociety{o, map[string]workflow.Outline{}}
+		for i, e := range o.Edges {
+			if was, ok := latest[e.Name]; ok {
+				d.Latest[e.Name] = was
+			}
+			if names = append(names, e.Name); e.Name == name {
+				one := o
+				one.Edges = o.Edges[i : i+1]
+				hit = append(hit, picture{Society: &drawnSociety{one, d.Latest}})
+			}
+		}
+		all = append(all, picture{Society: d})
+		if names = append(names, o.Name); o.Name == name {
+			hit = append(hit, picture{Society: d})
+		}
+	}
+	switch g := graphs[name]; {
+	case name == "":
+		return append([]picture{}, all...), nil
+	case g != nil:
+		hit = append(hit, picture{Graph: drawGraph(g, latest[name])})
+	case len(hit) == 0:
+		for _, o := range nodes {
+			hit = append(hit, picture{Workflow: &o})
+		}
+	}
 	if len(hit) == 0 {
-		return nil, fmt.Errorf("graph: no workflow is called %q%s", name, perhaps(name, names))
+		return nil, fmt.Errorf("graph: no workflow, graph or society is called %q%s", name, perhaps(name, names))
 	}
 	return hit, nil
+}
+
+// isEdge reports whether an outline is that of an interaction.
+func isEdge(kind string) bool {
+	return slices.Contains([]string{"delegation", "oversight", "cooperation", "competition", "coopetition"}, kind)
 }
 
 func eachNode(o workflow.Outline, f func(workflow.Outline)) {

@@ -15,6 +15,7 @@ import (
 	"edged/cmd/edged/internal/config"
 	"edged/starlark/lib"
 	"edged/workflow"
+	"edged/workflow/society"
 )
 
 // What the robot thinks with: models, memory, audit, and whom it asks.
@@ -71,6 +72,7 @@ func (r *robot) think(ctx context.Context, h *lib.Host) (err error) {
 	h.Memory, err = recollection.Open(ctx, r.board.Records("memory"), recollection.Options{})
 	h.Models, h.Sessions, h.Audit = r.servers.model, lib.NewSessions(), r.audit.Audit
 	h.Runs, h.Live = workflow.NewRuns(r.board.Records("runs"), workflow.RunsOptions{}), workflow.NewLive()
+	h.Turns = society.NewLog(r.board.Records(roomOfTurns), society.LogOptions{})
 	h.Trusted, h.TaintedWrites = r.trusted, r.cfg.Models.Tainted
 	h.Confirm = func(ctx context.Context, q lib.Question) error {
 		return r.persons.confirm(ctx, question{Agent: q.Agent, Tool: q.Tool, Args: q.Args, Text: q.Text, Origin: q.Origin})

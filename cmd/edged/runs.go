@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"edged/cmd/edged/internal/control"
 	"edged/starlark/value"
 	"edged/workflow"
+	"edged/workflow/society"
 )
 
 // The verb runs: durable runs of workflows, of the robot that runs or of what
@@ -31,17 +34,29 @@ type runsRequest struct {
 	Step     string `json:"step,omitempty"`
 	Decision string `json:"decision,omitempty"`
 	Reply    string `json:"reply,omitempty"`
+	As       string `json:"as,omitempty"` // agent whose view of the turns it is
+}
+
+// runsDoor is what the verb works on.
+type runsDoor struct {
+	runs   *workflow.Runs
+	turns  *society.Log
+	resume func(id string) error
+	// societies gives those of the scripts; done is called when nobody needs
+	// them any more.
+	societies func(ctx context.Context) (list []*society.Society, done func(), err error)
 }
 
 func (c *cli) runsVerb() *cobra.Command {
 	var dir string
+	var full bool
 	one := func(use, short string, min, max int, do func(args []string) runsRequest) *cobra.Command {
 		return verb(use, short, min, max, func(cmd *cobra.Command, args []string) error {
-			return c.runs(cmd.Context(), dir, do(args))
+			return c.runs(cmd.Context(), dir, do(args), full)
 		})
 	}
 	list := func([]string) runsRequest { return runsRequest{Op: "list"} }
-	cmd := one("runs list|show|resume|cancel|fork|decide|forget …", "List durable runs of workflows, and say how they go on", 0, -1, list)
+	cmd := one("runs list|show|turns|resume|cancel|fork|decide|forget …", "List durable runs and turns of societies, and say how they go on", 0, -1, list)
 	plain := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -61,21 +76,28 @@ func (c *cli) runsVerb() *cobra.Command {
 		return runsRequest{Op: "decide", ID: args[0], Step: args[1], Decision: args[2], Reply: reply}
 	})
 	decide.Flags().StringVar(&reply, "reply", "", "what the step answered, if it is done")
+	var as string
+	turns := one("turns [ID]", "List interactions of societies, or the turns of one", 0, 1, func(args []string) runsRequest {
+		return runsRequest{Op: "turns", ID: strings.Join(args, ""), As: as}
+	})
+	turns.Flags().BoolVar(&full, "full", false, "with prompts, schemas and answers")
+	turns.Flags().StringVar(&as, "as", "", "only what this agent may read of them")
 	cmd.AddCommand(
 		one("list", "List the runs, the oldest first", 0, 0, list),
-		one("show ID", "Show a run and its steps", 1, 1, id("show")),
+		one("show ID", "Show a run, its steps and its turns", 1, 1, id("show")),
+		turns,
 		one("resume ID", "Go on with a run that was interrupted", 1, 1, id("resume")),
 		one("cancel ID", "End a run for good", 1, 1, id("cancel")),
 		fork, decide,
 		one("forget ID", "Delete what is known of a run", 1, 1, id("forget")))
 	cmd.PersistentFlags().StringVar(&dir, "dir", "", "folder of the robot; the one here, or else the one running")
-	cmd.Long = "Workflows with checkpoint = True keep each step's outcome, and go on by themselves when the robot starts again. A step that moves or sends something and was interrupted\nis in doubt: somebody says with 'edged runs decide' whether it happened; then 'edged runs resume' goes on. The part of an ID that tells it from the others is enough."
-	cmd.Example = "edged runs\nedged runs show 2c81\nedged runs decide 2c81 1 done\nedged runs resume 2c81\nedged runs fork 2c81 --at 2"
+	cmd.Long = "Workflows with checkpoint = True keep each step's outcome, and go on by themselves when the robot starts again. A step that moves or sends something and was interrupted\nis in doubt: somebody says with 'edged runs decide' whether it happened; then 'edged runs resume' goes on. The part of an ID that tells it from the others is enough.\nTurns of interactions between agents are kept for the latest hundred, durable or not: who was asked what, with which schema, what came of it, its tokens, its time and its cause."
+	cmd.Example = "edged runs\nedged runs show 2c81\nedged runs turns 2c81 --full\nedged runs decide 2c81 1 done\nedged runs resume 2c81\nedged runs fork 2c81 --at 2"
 	return cmd
 }
 
 // runs asks the robot that is meant, or does it in its data folder.
-func (c *cli) runs(ctx context.Context, dir string, q runsRequest) error {
+func (c *cli) runs(ctx context.Context, dir string, q runsRequest, full bool) error {
 	cl, cfg, err := c.meant("runs", dir)
 	if err != nil {
 		return err
@@ -91,7 +113,14 @@ func (c *cli) runs(ctx context.Context, dir string, q runsRequest) error {
 		return err
 	}
 	var v any = answer
-	return c.print(v, func(w io.Writer) { err = showRuns(w, q.Op, answer) })
+	bad := c.print(v, func(w io.Writer) {
+		if q.Op == "turns" && q.ID != "" {
+			err = showTurns(w, answer, full)
+			return
+		}
+		err = showRuns(w, q.Op, answer)
+	})
+	return cmp.Or(bad, err)
 }
 
 // leftRuns does what is asked in the data folder of a robot that doesn't run.
@@ -109,7 +138,10 @@ func leftRuns(ctx context.Context, cfg *config.Config, q runsRequest) (json.RawM
 	resume := func(string) error {
 		return fmt.Errorf("runs: %s is not running; it goes on with its runs when it starts", cfg.Name)
 	}
-	v, err := runsOp(ctx, workflow.NewRuns(board.Records("runs"), workflow.RunsOptions{}), q, resume)
+	v, err := runsOp(ctx, &runsDoor{
+		runs: workflow.NewRuns(board.Records("runs"), workflow.RunsOptions{}), turns: society.NewLog(board.Records(roomOfTurns), society.LogOptions{}),
+		resume: resume, societies: folderSocieties(cfg),
+	}, q)
 	if bad := board.Close(); err == nil {
 		err = bad
 	}
@@ -126,7 +158,10 @@ func (r *robot) handleRuns(ctx context.Context, with json.RawMessage, send func(
 		return control.Usagef("runs: %v", err)
 	}
 	running, _ := r.scripts.behaviour()
-	v, err := runsOp(context.WithoutCancel(ctx), running.Runs(), q, running.ResumeRun)
+	v, err := runsOp(context.WithoutCancel(ctx), &runsDoor{
+		runs: running.Runs(), turns: running.Turns(), resume: running.ResumeRun,
+		societies: func(context.Context) ([]*society.Society, func(), error) { return running.Societies(), func() {}, nil },
+	}, q)
 	if err != nil {
 		return err
 	}
@@ -134,29 +169,35 @@ func (r *robot) handleRuns(ctx context.Context, with json.RawMessage, send func(
 }
 
 // runsOp does what is asked. What is resumed goes on by itself.
-func runsOp(ctx context.Context, runs *workflow.Runs, q runsRequest, resume func(id string) error) (any, error) {
-	if q.Op == "list" {
+func runsOp(ctx context.Context, d *runsDoor, q runsRequest) (any, error) {
+	runs := d.runs
+	switch {
+	case q.Op == "list":
 		return append([]workflow.RunInfo{}, runs.List()...), nil
+	case q.Op == "turns" && q.ID == "":
+		return talks(d.turns), nil
 	}
-	id, err := wholeID(runs, q.ID)
+	id, err := d.wholeID(q.ID)
 	if err != nil {
 		return nil, err
 	}
 	switch q.Op {
 	case "show":
-		return runs.Get(id)
+		return d.show(id)
+	case "turns":
+		return d.seenBy(ctx, id, q.As)
 	case "resume":
-		err = resume(id)
+		err = d.resume(id)
 	case "cancel":
 		err = runs.Cancel(ctx, id)
 	case "fork":
 		id, err = runs.Fork(ctx, id, q.Step)
 	case "decide":
-		d := workflow.Decision(q.Decision)
-		if d != workflow.RunAgain && d != workflow.TakeAsDone && d != workflow.TakeAsFault {
+		what := workflow.Decision(q.Decision)
+		if what != workflow.RunAgain && what != workflow.TakeAsDone && what != workflow.TakeAsFault {
 			return nil, control.Usagef("runs decide: %q: say again, done or failed", q.Decision)
 		}
-		err = runs.Decide(ctx, id, q.Step, d, agent.Result{Reply: q.Reply})
+		err = runs.Decide(ctx, id, q.Step, what, agent.Result{Reply: q.Reply})
 	case "forget":
 		err = runs.Forget(ctx, id)
 	default:
@@ -166,14 +207,18 @@ func runsOp(ctx context.Context, runs *workflow.Runs, q runsRequest, resume func
 }
 
 // wholeID finds a run by a part of its id.
-func wholeID(runs *workflow.Runs, part string) (string, error) {
-	var hits, all []string
-	for _, r := range runs.List() {
-		if all = append(all, r.ID); r.ID == part {
-			return part, nil
+func (d *runsDoor) wholeID(part string) (string, error) {
+	all := d.turns.Runs()
+	for _, r := range d.runs.List() {
+		all = append(all, r.ID)
+	}
+	var hits []string
+	for _, id := range all {
+		if id == part {
+			return id, nil
 		}
-		if part != "" && strings.Contains(r.ID, part) {
-			hits = append(hits, r.ID)
+		if part != "" && strings.Contains(id, part) && !slices.Contains(hits, id) {
+			hits = append(hits, id)
 		}
 	}
 	switch {
@@ -201,8 +246,10 @@ func showRuns(w io.Writer, op string, answer json.RawMessage) error {
 		for _, r := range list {
 			fmt.Fprintf(w, "%s  %-12s %-20s %s%s\n", r.ID, r.State, r.Workflow, r.Started.Local().Format(time.DateTime), because(r.Reason))
 		}
+	case "turns":
+		return showTalks(w, answer)
 	case "show":
-		var r workflow.RunInfo
+		var r runShown
 		if err := json.Unmarshal(answer, &r); err != nil {
 			return err
 		}
@@ -213,7 +260,9 @@ func showRuns(w io.Writer, op string, answer json.RawMessage) error {
 				what += ": " + s.Reply
 			}
 			fmt.Fprintf(w, "  %-8s %-20s %s%s\n", s.Path, s.Name, what, because(s.Reason))
+			r.Turns = showTurnsAt(w, r.Turns, s.Path)
 		}
+		showTurnsAt(w, r.Turns, "")
 	default:
 		var done map[string]string
 		if err := json.Unmarshal(answer, &done); err != nil {

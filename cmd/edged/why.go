@@ -245,7 +245,7 @@ func (c *cli) why(ctx context.Context, dir, name string) ([]answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := inspectFolder(ctx, cfg)
+	i, err := inspectFolder(ctx, cfg, 0)
 	if err != nil {
 		return nil, err
 	}
