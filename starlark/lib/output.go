@@ -11,13 +11,14 @@ import (
 
 	"edged/agent/llm/schema"
 	"edged/starlark/value"
+	"edged/workflow/society"
 )
 
 // outputType is the form of an answer: see outputSchema.
-var outputType = value.Either(value.Callable, value.Dict)
+var outputType = value.Either(value.Callable, value.Dict, artifactKind.Type())
 
 // outputSchema reads the form of an answer: a JSON schema, a dict of what each
-// part is, or a function with such parameters. Nil if none was given.
+// part is, an artifact that has one, or a function with such parameters. Nil if none was given.
 func outputSchema(c *value.Call, arg string) (*schema.Schema, error) {
 	if !c.Has(arg) {
 		return nil, nil
@@ -38,7 +39,22 @@ func schemaOf(v starlark.Value) (*schema.Schema, error) {
 		_, err := t.signature(nil)
 		return t.params, err
 	}
+	if a, err := artifactKind.Unwrap(v); err == nil {
+		return formOfArtifact(a)
+	}
 	return schemaOfDict(v)
+}
+
+// formOfArtifact is what an artifact must be, with limits.
+func formOfArtifact(a *society.Artifact) (*schema.Schema, error) {
+	if a.Schema == nil {
+		return nil, fmt.Errorf("artifact %s is text: give it a schema", a.Name)
+	}
+	s, err := schema.Parse(a.Schema)
+	if err == nil && s.Bounded() != nil {
+		s = s.Bound()
+	}
+	return s, err
 }
 
 var schemaKinds = []string{"object", "string", "integer", "number", "boolean", "array", "null"}
