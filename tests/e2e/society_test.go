@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// reviewed is a robot with an interaction that outlives its process: three
+// rounds of a draft and a review, each turn of which tells that it began.
+const reviewed = `
+def turn(who, answer):
+    def run(task, state, turn):
+        print("begin %s%d." % (who, turn.round))
+        sleep("12ms")
+        return answer(turn)
+    return run
+
+coder = Agent("coder", fn = turn("coder", lambda t: "draft %d" % t.round))
+checker = Agent("checker", fn = turn("checker", lambda t: {"comments": "again", "verdict": "revise" if t.round < 3 else "approve"}))
+team = Society("team")
+review = team.connect(coder, checker, Oversight(), name = "review", checkpoint = True)
+
+on("bot/go", lambda ev: review.run("a path"))
+`
+
+// delegated is one whose worker acts: it may have done it when it is killed.
+const delegated = `
+def work(task, state, turn):
+    print("begin worker%d." % turn.round)
+    store.append("log", "moved\n")
+    sleep("30ms")
+    return "moved"
+
+boss = Agent("boss", fn = lambda task: {"comments": "", "verdict": "accept"})
+worker = Agent("worker", fn = work)
+team = Society("team")
+job = team.connect(boss, worker, Delegation(), name = "job", checkpoint = True)
+
+on("bot/go", lambda ev: job.run("move"))
+`
+
+type societyRun struct {
+	ID     string `json:"id"`
+	State  string `json:"state"`
+	Reason string `json:"reason"`
+	Turns  []struct {
+		Speaker, State string
+		Round          int
+		Writes         bool
+	} `json:"turns"`
+}
+
+// TestInteractionIsKilled kills the robot in every phase of an oversight, once
+// or twice, and lets it go on: a turn that was written down is never taken
+// again.
+func TestInteractionIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the robot dozens of times")
+	}
+	rounds := 10
+	if os.Getenv("EDGED_SLOW") != "" {
+		rounds = 60
+	}
+	cut := 0
+	for i := range rounds {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			s := newSocietyBot(t, reviewed)
+			s.must("pub", "bot/go")
+			time.Sleep(time.Duration(i%10) * 9 * time.Millisecond)
+			s.killed()
+			if i%2 == 1 {
+				s.up()
+				time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+				s.killed()
+			}
+			if n := len(s.kept); n > 0 && n < 6 {
+				cut++
+			}
+			s.up()
+			r, ok := s.over()
+			if !ok {
+				return // nothing was kept of it
+			}
+			if r.State != "done" || len(r.Turns) != 6 {
+				t.Errorf("got %+v", r)
+			}
+			for step, n := range s.kept {
+				if now := s.begun(step); now != n {
+					t.Errorf("%s was written down, and has begun %d times, then %d", step, n, now)
+				}
+			}
+		})
+	}
+	if cut == 0 {
+		t.Error("no run was cut between two turns: nothing was tested")
+	}
+}
+
+// TestDelegationIsKilled kills the robot while a worker acts: nobody acts
+// again by itself.
+func TestDelegationIsKilled(t *testing.T) {
+	s := newSocietyBot(t, delegated)
+	s.must("pub", "bot/go")
+	for end := time.Now().Add(10 * time.Second); s.begun("worker1") == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the worker did not begin within 10 s")
+		}
+	}
+	s.killed()
+	s.up()
+	r, ok := s.over()
+	if !ok || r.State != "in_doubt" && r.State != "escalated" {
+		t.Errorf("got %+v", r)
+	}
+	if n := s.begun("worker1"); n != 1 {
+		t.Errorf("the worker began %d times", n)
+	}
+}
+
+// societyBot is the robot from one life to the next.
+type societyBot struct {
+	*robot
+	t    *testing.T
+	dir  string
+	past string         // what earlier lives printed
+	kept map[string]int // turns that were written down, and how often they had begun
+}
+
+func newSocietyBot(t *testing.T, script string) *societyBot {
+	t.Helper()
+	s := &societyBot{t: t, dir: t.TempDir(), kept: map[string]int{}}
+	for name, text := range map[string]string{"main.star": script, "edged.toml": "name = \"bot\"\n"} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.up()
+	return s
+}
+
+func (s *societyBot) up() {
+	s.t.Helper()
+	s.robot = start(s.t, s.dir, "run", s.dir, "--sim")
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if strings.Contains(s.out.String(), "memory") {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatal("not up within 10 s")
+		}
+	}
+}
+
+func (s *societyBot) begun(step string) int {
+	return strings.Count(s.past+s.out.String(), "begin "+step+".")
+}
+
+func (s *societyBot) killed() {
+	s.t.Helper()
+	s.end(syscall.SIGKILL)
+	r, _ := s.run("--dir", s.dir)
+	for _, turn := range r.Turns {
+		if turn.State == "ok" {
+			step := fmt.Sprint(turn.Speaker, turn.Round)
+			if s.kept[step] = s.begun(step); s.kept[step] == 0 {
+				s.t.Errorf("%s was written down and never began", step)
+			}
+		}
+	}
+	s.past += s.out.String()
+	s.out = &output{} // of the next life
+}
+
+// run gives the only run; false if there is none.
+func (s *societyBot) run(where ...string) (r societyRun, ok bool) {
+	s.t.Helper()
+	var list []societyRun
+	if err := json.Unmarshal([]byte(s.must(append([]string{"runs", "--json"}, where...)...)), &list); err != nil {
+		s.t.Fatal(err)
+	}
+	if len(list) == 0 {
+		return r, false
+	}
+	if err := json.Unmarshal([]byte(s.must(append([]string{"runs", "show", "--json", list[0].ID}, where...)...)), &r); err != nil {
+		s.t.Fatal(err)
+	}
+	return r, true
+}
+
+// over waits for the end of the run.
+func (s *societyBot) over() (societyRun, bool) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		r, ok := s.run()
+		if !ok || r.State != "running" && r.State != "interrupted" {
+			return r, ok
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("the run did not end: %+v", r)
+		}
+	}
+}
