@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"edged/background"
 	"edged/bus"
@@ -32,8 +33,12 @@ func (p Problem) String() string {
 // Check looks over what a loaded folder declares. What is plain wrong has been
 // an error of the load; these are warnings, in the order of the files, those of
 // [script.Lint] included.
-func (b *Behaviour) Check() []Problem {
-	var list []Problem
+func (b *Behaviour) Check() []Problem { return b.CheckTimed(0) }
+
+// CheckTimed is Check for models that take so long for an answer: it also warns
+// of rounds of societies that can't end in time. 0 leaves that out.
+func (b *Behaviour) CheckTimed(perCall time.Duration) []Problem {
+	list := b.societyWarnings(perCall)
 	if b.program != nil {
 		for _, e := range b.program.Lint(b.predeclared) {
 			list = append(list, Problem{e.Position, e.Rule, e.Msg, e.Hint})

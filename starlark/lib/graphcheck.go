@@ -44,7 +44,7 @@ func (b *Behaviour) graphErrors() (list script.Errors) {
 		for _, p := range g.Check() {
 			at, text := g.place(p), fmt.Sprintf("graph %s: %s", g.Name(), p.Text)
 			if p.Severity == graph.Warning {
-				b.warn(Problem{at, "graph-" + strings.ReplaceAll(p.Code, " ", "-"), text, ""})
+				b.warn(Problem{at, "graph-" + strings.ReplaceAll(p.Code, " ", "-"), text, graphHints[p.Code]})
 				continue
 			}
 			list = append(list, &script.Error{Position: at, Code: b.line(at), Msg: text, Hint: graphHints[p.Code]})
@@ -66,6 +66,7 @@ var graphHints = map[string]string{
 	"duplicate node":  "give one of them another name",
 	"no targets":      "list all nodes it may lead to",
 	"unbounded cycle": "give the graph max_steps",
+	"unguarded way":   "give the other edge the same guardrails, or the node itself; or mean it",
 }
 
 // line is the code at a place, or empty.

@@ -103,7 +103,7 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 
 // declared looks over what the top level made, when all of it is there.
 func (b *Behaviour) declared() error {
-	if list := b.graphErrors(); len(list) > 0 {
+	if list := append(b.graphErrors(), b.societyErrors()...); len(list) > 0 {
 		b.child.stop()
 		return list
 	}

@@ -7,7 +7,9 @@ import (
 
 // A Problem is what is wrong with a society, or may be.
 type Problem struct {
+	Rule    string `json:"rule"`           // "unknown-name", "vote-tie", "timeout", "rehearsal"
 	Edge    string `json:"edge,omitempty"` // name of the interaction it is with
+	Name    string `json:"name,omitempty"` // that nobody has
 	Text    string `json:"text"`
 	Hint    string `json:"hint,omitempty"` // what to do about it
 	Warning bool   `json:"warning"`        // it runs all the same
@@ -18,12 +20,12 @@ func (s *Society) ready(i *Interaction) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.missing(i) {
-		return fmt.Errorf("%w %s: %s", ErrLoad, s.name, p)
+		return fmt.Errorf("%w %s: %s", ErrLoad, s.name, p.Text)
 	}
 	return nil
 }
 
-func (s *Society) missing(i *Interaction) (list []string) {
+func (s *Society) missing(i *Interaction) (list []Problem) {
 	known := func() (out []string) {
 		for _, a := range s.agents {
 			out = append(out, a.Name)
@@ -31,10 +33,10 @@ func (s *Society) missing(i *Interaction) (list []string) {
 		return out
 	}
 	if e := i.r.escalation(); e != nil && (e.To == "" || s.find(e.To) == nil) {
-		list = append(list, fmt.Sprintf("%s escalates to %q, whom nobody knows; there are %v", i.name, e.To, known()))
+		list = append(list, Problem{Edge: i.name, Name: e.To, Text: fmt.Sprintf("%s escalates to %q, whom nobody knows; there are %v", i.name, e.To, known())})
 	}
 	if to := s.o.EscalateTo; to != "" && s.find(to) == nil {
-		list = append(list, fmt.Sprintf("escalate_to is %q, whom nobody knows; there are %v", to, known()))
+		list = append(list, Problem{Name: to, Text: fmt.Sprintf("escalate_to is %q, whom nobody knows; there are %v", to, known())})
 	}
 	return list
 }
@@ -53,10 +55,11 @@ func (s *Society) Check(perCall time.Duration) (list []Problem) {
 	}
 	for _, i := range s.edges {
 		for _, m := range s.missing(i) {
-			add(Problem{Edge: i.name, Text: m, Hint: "name an agent of this society or HUMAN, or leave it out: then the caller decides"})
+			m.Rule, m.Hint = "unknown-name", "name an agent of this society or HUMAN, or leave it out: then the caller decides"
+			add(m)
 		}
 		if v, ok := resolverOf(i.r).(MajorityVote); ok && len(v.Voters) == 0 && len(i.members) == 2 {
-			add(Problem{Edge: i.name, Text: i.name + ": two members that vote for each other always tie", Hint: "name voters who are no members, or say what a tie means", Warning: true})
+			add(Problem{Rule: "vote-tie", Edge: i.name, Text: i.name + ": two members that vote for each other always tie", Hint: "name voters who are no members, or say what a tie means", Warning: true})
 		}
 		sh := i.r.shared()
 		if perCall <= 0 || sh.Timeout <= 0 {
@@ -64,7 +67,7 @@ func (s *Society) Check(perCall time.Duration) (list []Problem) {
 		}
 		_, per, extra := i.asks()
 		if need := time.Duration(per+extra) * perCall; need > sh.Timeout {
-			add(Problem{Edge: i.name, Text: fmt.Sprintf("%s: a round may take %d model calls of %v, which is more than its timeout of %v", i.name, per+extra, perCall, sh.Timeout),
+			add(Problem{Rule: "timeout", Edge: i.name, Text: fmt.Sprintf("%s: a round may take %d model calls of %v, which is more than its timeout of %v", i.name, per+extra, perCall, sh.Timeout),
 				Hint: fmt.Sprintf("give it %v, or fewer who are asked", need), Warning: true})
 		}
 	}

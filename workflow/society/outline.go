@@ -59,7 +59,9 @@ func (s *Society) Outline(perCall time.Duration) Outline {
 	o := Outline{Name: s.name, Description: s.o.Description, EscalateTo: s.o.EscalateTo, Agents: []AgentOutline{}, Edges: []EdgeOutline{}}
 	o.Problems = s.Check(perCall)
 	agents := s.Agents()
-	if h := s.o.Human; h != nil && !slices.Contains(agents, h) {
+	if h := s.o.Human; h != nil && !slices.Contains(agents, h) && slices.ContainsFunc(s.AllEdges(), func(i *Interaction) bool {
+		return slices.Contains(i.escalation(), h.Name)
+	}) {
 		agents = append(agents, h)
 	}
 	for _, a := range agents {
@@ -72,7 +74,7 @@ func (s *Society) Outline(perCall time.Duration) Outline {
 	for _, i := range s.AllEdges() {
 		e, err := i.outline()
 		if err != nil {
-			o.Problems = append(o.Problems, Problem{Text: fmt.Sprintf("%s: %v", i.name, err)})
+			o.Problems = append(o.Problems, Problem{Rule: "rehearsal", Edge: i.name, Text: fmt.Sprintf("%s: %v", i.name, err)})
 		}
 		o.Edges = append(o.Edges, e)
 	}
