@@ -60,6 +60,30 @@ type Result struct {
 	// Tainted says that words of others went into it, which may be read and not
 	// obeyed: whoever makes a task of it says that it is from an agent.
 	Tainted bool
+	// Proceedings are how it came about, of an interaction of a society; else
+	// nil. Read-only.
+	Proceedings *Proceedings
+}
+
+// Proceedings are how an interaction of a society came to its result.
+type Proceedings struct {
+	Verdict  string   `json:"verdict,omitempty"` // of whoever decided last; where somebody was picked, who
+	Ranking  []string `json:"ranking,omitempty"` // who was picked, and who is next if that one fails
+	Rounds   int      `json:"rounds"`
+	Turns    []Turn   `json:"turns,omitempty"`    // in the order in which they were asked
+	Degraded bool     `json:"degraded,omitempty"` // it is done with less than it was to have: somebody was missing, or somebody else decided
+}
+
+// A Turn says what became of one turn of an agent.
+type Turn struct {
+	N       int    `json:"n"`
+	Round   int    `json:"round"`
+	Speaker string `json:"speaker"`
+	Kind    string `json:"kind"`
+	State   string `json:"state"`
+	Verdict string `json:"verdict,omitempty"`
+	Why     string `json:"why,omitempty"`
+	Asked   int    `json:"asked"` // how often: 2 after a repair
 }
 
 // A Receipt says that a tool really ran in this run, and what came of it. What

@@ -91,10 +91,12 @@ type resultRecord struct {
 	Children []*resultRecord `json:"children,omitempty"`
 	Receipts []agent.Receipt `json:"receipts,omitempty"`
 	Tainted  bool            `json:"tainted,omitempty"`
+
+	Proceedings *agent.Proceedings `json:"proceedings,omitempty"`
 }
 
 func resultOf(r agent.Result) *resultRecord {
-	out := &resultRecord{r.Status, r.Reply, treeText(r.Output), r.Reason, r.Winner, r.By, r.Elapsed, r.Usage, r.RunID, nil, r.Receipts, r.Tainted}
+	out := &resultRecord{r.Status, r.Reply, treeText(r.Output), r.Reason, r.Winner, r.By, r.Elapsed, r.Usage, r.RunID, nil, r.Receipts, r.Tainted, r.Proceedings}
 	for _, c := range r.Children {
 		out.Children = append(out.Children, resultOf(c))
 	}
@@ -103,7 +105,7 @@ func resultOf(r agent.Result) *resultRecord {
 
 func (r *resultRecord) result() agent.Result {
 	out := agent.Result{Status: r.Status, Reply: r.Reply, Output: treeOf(r.Output), Reason: r.Reason, Winner: r.Winner,
-		By: r.By, Elapsed: r.Elapsed, Usage: r.Usage, RunID: r.RunID, Receipts: r.Receipts, Tainted: r.Tainted}
+		By: r.By, Elapsed: r.Elapsed, Usage: r.Usage, RunID: r.RunID, Receipts: r.Receipts, Tainted: r.Tainted, Proceedings: r.Proceedings}
 	for _, c := range r.Children {
 		out.Children = append(out.Children, c.result())
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -203,11 +204,21 @@ func (s ofAgent) Speak(ctx context.Context, p Prompt) (Answer, error) {
 }
 
 // Model makes a speaker of a model. Of the options it takes model,
-// instructions, tools, their hops, gate and hooks, and sampling; name, output
-// and session are the turn's.
-func Model(o llm.Options) Speaker { return &modelSpeaker{o} }
+// instructions, tools, their hops, gate and hooks, and sampling; name, output,
+// memory and session are the turn's.
+func Model(o llm.Options) Speaker { return &modelSpeaker{o: o} }
 
-type modelSpeaker struct{ o llm.Options }
+// ModelWith is Model for options that are only known in a turn: begin gives
+// them, and the context of the turn, and what is called at its end. Those of o
+// are what is told of the speaker beforehand.
+func ModelWith(o llm.Options, begin func(ctx context.Context, p Prompt) (context.Context, llm.Options, func(), error)) Speaker {
+	return &modelSpeaker{o, begin}
+}
+
+type modelSpeaker struct {
+	o     llm.Options
+	begin func(ctx context.Context, p Prompt) (context.Context, llm.Options, func(), error)
+}
 
 // seed makes the decisions of models the same for the same prompt.
 const seed = 7
@@ -221,6 +232,16 @@ func (s *modelSpeaker) System(p Prompt) string {
 }
 
 func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
+	if s.begin != nil {
+		ctx, o, end, err := s.begin(ctx, p)
+		if err != nil {
+			return Answer{}, err
+		}
+		defer end()
+		return (&modelSpeaker{o: o}).Speak(ctx, p)
+	}
+	o := s.o
+	o.Name = p.To
 	system := s.System(p)
 	msgs := []llm.Message{{Role: llm.System, Text: system}, {Role: llm.User, Text: p.Text()}}
 	var a Answer
@@ -233,6 +254,7 @@ func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
 		if p.Form == nil || p.Form.fits(r.Reply) {
 			return a, nil
 		}
+		o.Hooks = around(o.Hooks)
 		msgs = append(msgs, llm.Message{Role: llm.Assistant, Text: nonEmpty(r.Reply)},
 			llm.Message{Role: llm.User, Text: "Give that as JSON alone: " + p.Form.prose + "."})
 	}
@@ -240,7 +262,7 @@ func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
 		msgs = append(msgs, llm.Message{Role: llm.Assistant, Text: nonEmpty(p.Bad)},
 			llm.Message{Role: llm.User, Text: "That does not fit: " + p.Repair + ". Answer with JSON alone: " + p.Form.prose + "."})
 	}
-	m, err := s.o.Model.Chat(ctx, s.request(p, msgs), nil)
+	m, err := llm.Ask(ctx, o, turnTask(p), s.request(p, msgs))
 	a.Usage.Calls += max(m.Usage.Calls, 1)
 	a.Usage.PromptTokens += m.Usage.PromptTokens
 	a.Usage.OutputTokens += m.Usage.OutputTokens
@@ -254,6 +276,25 @@ func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
 		return a, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return a, err
+}
+
+// turnTask is what hooks are told that an agent is asked.
+func turnTask(p Prompt) agent.Task {
+	t := agent.Task{Input: p.Text(), Origin: p.Task.Origin}
+	if t.Origin == "" {
+		t.Origin = "society"
+	}
+	return t
+}
+
+// around are hooks without what they do at the beginning and the end of a run:
+// both have been.
+func around(hooks []llm.Hook) []llm.Hook {
+	out := slices.Clone(hooks)
+	for i := range out {
+		out[i].OnRunStart, out[i].OnRunEnd = nil, nil
+	}
+	return out
 }
 
 func nonEmpty(s string) string {
@@ -301,13 +342,13 @@ func (s *modelSpeaker) Tools(p Prompt) []llm.Tool {
 func (s *modelSpeaker) use(ctx context.Context, p Prompt, system string, tools []llm.Tool) (agent.Result, error) {
 	o := s.o
 	o.Name, o.Role, o.Preamble, o.Instructions = p.To, "", "-", system
-	o.Tools, o.Handoffs, o.Output, o.Session = tools, nil, nil, llm.Fresh
+	o.Tools, o.Handoffs, o.Output, o.Session, o.Memory = tools, nil, nil, llm.Fresh, nil
 	o.Trusted = func(string) bool { return true } // what is not to be trusted is quoted in the prompt, and its tools are gone
 	a, err := llm.New(o)
 	if err != nil {
 		return agent.Result{}, err
 	}
-	return agent.Run(ctx, a, agent.Task{Input: p.Text(), Origin: "society"})
+	return agent.Run(ctx, a, turnTask(p))
 }
 
 // render makes words of a JSON tree that somebody else wrote.

@@ -8,7 +8,8 @@ import (
 )
 
 // The law of this file: what stands in a prompt has been asked of the edge
-// first, by viewer, author and topic. There is no other way into one.
+// first, by viewer, author and topic. There is no other way into one, but that
+// its author gets back what a guardrail sent back.
 
 // logTokens bounds a work log in a prompt.
 const logTokens = 400
@@ -87,10 +88,16 @@ func (r *run) said(who string) (list []Section) {
 	one, _ := r.edge.(interface{ oneVersion() bool })
 	for k := range r.items {
 		it := &r.items[k]
-		if !r.may(who, it.author, it.topic, it.turn) {
+		if it.only != "" && it.only != who || it.only == "" && !r.may(who, it.author, it.topic, it.turn) {
 			continue
 		}
+		if it.topic != TopicComments && it.only == "" { // what was sent back before is mended
+			own = nil
+			comments = slices.DeleteFunc(comments, func(c *item) bool { return c.only != "" && it.author == who })
+		}
 		switch {
+		case it.only != "" && it.topic != TopicComments:
+			own = it
 		case it.topic == TopicDraft && r.coop.Output != nil: // it is agreed, or gone
 		case it.topic == TopicComments:
 			if it.author != who {
@@ -193,7 +200,9 @@ func (r *run) worklog(viewer, author string) string {
 			continue
 		}
 		line := fmt.Sprintf("%s: %s", t.Kind, t.Answer)
-		if t.State != OK {
+		if t.Verdict == string(Returned) {
+			line = fmt.Sprintf("%s: sent back by a guardrail: %s", t.Kind, render(t.Why))
+		} else if t.State != OK {
 			line = fmt.Sprintf("%s: %s: %s", t.Kind, t.State, render(t.Why))
 		} else if t.Kind == toEvent {
 			line = fmt.Sprintf("event %s: %s", t.Verdict, t.Answer)

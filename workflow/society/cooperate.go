@@ -123,7 +123,7 @@ func (r *run) tally() {
 // heardVersion is the turn of the newest version that a member knows.
 func (r *run) heardVersion(who string) (turn int) {
 	for _, it := range r.items {
-		if it.topic == r.edge.draftTopic() && it.turn > turn && (it.author == who || r.floor.Heard(who, it.turn)) {
+		if it.topic == r.edge.draftTopic() && it.only == "" && it.turn > turn && (it.author == who || r.floor.Heard(who, it.turn)) {
 			turn = it.turn
 		}
 	}
@@ -192,7 +192,7 @@ func (r *run) clashes(e *cooperation) map[string][]string {
 func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error) {
 	r := runOf(ctx)
 	for _, w := range round {
-		if w.State != OK && w.State != Invalid {
+		if w.State != OK && w.State != Invalid && w.State != Returned {
 			return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%s: %s: %s", w.Author, w.State, w.Why), Output: r.newest()}, nil
 		}
 	}

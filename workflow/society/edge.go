@@ -59,6 +59,8 @@ type Work struct {
 	Why      string // it is not Usable
 	Turn     int    // number of the turn
 	values   map[string]any
+	sent     string // a guardrail's words: it has to be done again
+	blocked  string // a guardrail's words: it ends here
 }
 
 // A Verdict is what a round came to.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"edged/agent"
 )
@@ -62,11 +63,12 @@ func (r *run) escalate(ctx context.Context, why Verdict) (Verdict, error) {
 	}
 	p := r.dossier(name, q, subs, reason, raw)
 	rc, cancel := r.limited(ctx)
-	if a := r.s.agent(name); a.Patience > 0 {
+	if d := r.patience(name); d > 0 {
 		cancel()
-		rc, cancel = context.WithCancel(ctx)
+		rc, cancel = context.WithTimeoutCause(ctx, d, errRoundOver)
 	}
 	defer cancel()
+	r.degraded = true
 	t, v, _ := r.speak(rc, name, r.number(), p, func(v map[string]any) (Work, error) {
 		d, _ := v["verdict"].(string)
 		if w, ok := v["winner"].(string); ok {
@@ -77,13 +79,21 @@ func (r *run) escalate(ctx context.Context, why Verdict) (Verdict, error) {
 	if ctx.Err() != nil {
 		return Verdict{}, context.Cause(ctx)
 	}
-	if t.State == asked {
-		return Verdict{}, &InDoubtError{Turn: t}
+	if err := r.mishap(t); err != nil {
+		return Verdict{}, err
 	}
 	if t.State != OK {
 		return Verdict{Settled: true, Status: agent.Escalated, Reason: "no_answer", By: name, Output: r.newest()}, nil
 	}
 	return r.decidedBy(name, reason, v, subs), nil
+}
+
+// patience is how long a target may take; 0 is as long as a round.
+func (r *run) patience(name string) time.Duration {
+	if e := r.rel.escalation(); e != nil && e.To == name && e.Patience > 0 {
+		return e.Patience
+	}
+	return r.s.agent(name).Patience
 }
 
 // terminal is the form of a final decision: there is no revise and no none. If
@@ -144,6 +154,8 @@ func (r *run) dossier(who string, q question, subs []Submission, reason string, 
 		return p
 	case len(subs) > 0:
 		p.Sections = append(p.Sections, unnamed(subs)...)
+	case r.newest() == nil && r.offered != nil && !r.competes(r.edge):
+		p.Sections = append(p.Sections, Section{"Last draft, which a guardrail sent back", render(r.offered), "offered", "", r.offered})
 	case r.newest() != nil:
 		p.Sections = append(p.Sections, Section{"Last draft", render(r.newest()), TopicDraft, "", r.newest()})
 	}

@@ -81,6 +81,10 @@ type run struct {
 	escalated bool
 	watch     watching
 	coop      Verdict // of the first half of a coopetition
+	rounds    int     // of all its edges
+	offered   any     // the last draft that was sent back
+	carry     []Work  // of the round before, that counts in this one
+	degraded  bool    // it came with less than it was to have
 
 	mu      sync.Mutex // guards the rest
 	gone    bool       // somebody who was left behind is still at it
@@ -88,6 +92,7 @@ type run struct {
 	turns   []Turn
 	usage   agent.Usage
 	tainted bool
+	passed  map[string]bool // drafts that guardrails let pass
 }
 
 // item is something that was said and may be shown.
@@ -95,6 +100,7 @@ type item struct {
 	author, topic, text string
 	turn                int
 	value               any
+	only                string // who alone may see it; "": whoever the edge lets
 }
 
 var (
@@ -118,13 +124,13 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 		return agent.Result{}, fmt.Errorf("%w: %w", agent.ErrFailed, err)
 	}
 	r := &run{i: i, s: i.s, rel: i.r, edge: i.e, task: t, start: time.Now(), shelf: i.s.shelved(),
-		last: map[string]Work{}, agreed: map[string]int{}, cause: causeOf(ctx)}
+		last: map[string]Work{}, agreed: map[string]int{}, passed: map[string]bool{}, cause: causeOf(ctx)}
 	trusted := i.s.o.Trusted
 	if trusted == nil {
 		trusted = llm.Trusted
 	}
 	r.foreign = !trusted(t.Origin)
-	r.tainted = r.foreign
+	r.tainted = r.foreign || llm.Tainted(ctx)
 	if i.s.o.State != nil {
 		r.state = i.s.o.State(ctx)
 	}
@@ -202,13 +208,14 @@ func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 		if !floor.Begin() {
 			return r.stopped(floor)
 		}
-		r.work, r.pending, r.memo = nil, nil, map[string]decided{}
+		r.rounds++
+		r.work, r.pending, r.memo = slices.Clone(r.carry), nil, map[string]decided{}
 		v, err := r.inRound(ctx, e)
 		if err != nil || v.Settled || v.Cause != "" {
 			return v, err
 		}
 		if v.again {
-			r.extra = 1
+			r.extra++
 			continue
 		}
 		if v, err := r.watchers(ctx); err != nil || v.Settled || v.Cause != "" {
@@ -257,6 +264,7 @@ func (r *run) inRound(ctx context.Context, e inner) (Verdict, error) {
 		case ctx.Err() != nil:
 			return v, context.Cause(ctx)
 		case sh.policy() == RetryOnce && try == 0 && !r.gone:
+			r.degraded = true
 			continue
 		case sh.policy() == EscalateTimeout:
 			return Verdict{Cause: CauseTimeout, Reason: err.Error()}, nil
@@ -300,12 +308,17 @@ func (r *run) attempt(ctx context.Context, e inner) (Verdict, error) {
 		}
 		if c, ok := e.(*competition); ok && c.quorum > 0 && r.submitted() >= c.quorum {
 			r.settleBatch()
+			r.degraded = true
 			cancel()
 			rc, cancel = r.limited(ctx) // the decision has a time of its own
 			continue
 		}
 		return Verdict{}, fmt.Errorf("%w: %s", errMissing, strings.Join(late, ", "))
 	}
+	if r.another(e) {
+		return Verdict{again: true}, nil
+	}
+	r.carry = nil
 	return e.Settle(rc, r.work)
 }
 
@@ -330,12 +343,18 @@ func (r *run) batch(ctx context.Context, e inner) (late []string, err error) {
 	}
 	var jobs []*job
 	for _, who := range r.pending {
-		if q, ok := e.ask(r, who); ok {
+		if q, ok := e.ask(r, who); ok && !r.carried(who) {
 			jobs = append(jobs, &job{who: who, turn: Turn{N: r.number()}, p: r.compile(who, q)})
 		}
 	}
 	one := func(j *job) {
-		j.turn, j.v, j.w = r.speak(ctx, j.who, j.turn.N, j.p, func(v map[string]any) (Work, error) { return e.read(r, j.who, v) })
+		j.turn, j.v, j.w = r.speak(ctx, j.who, j.turn.N, j.p, func(v map[string]any) (Work, error) {
+			w, err := e.read(r, j.who, v)
+			if err == nil {
+				w = r.guarded(ctx, e, j.who, w)
+			}
+			return w, err
+		})
 	}
 	if len(jobs) == 1 {
 		one(jobs[0])
@@ -362,9 +381,20 @@ func (r *run) batch(ctx context.Context, e inner) (late []string, err error) {
 			r.last[j.who] = w
 			continue
 		}
+		switch {
+		case w.blocked != "":
+			r.latest, err = w.Draft, blockedError(w.blocked)
+		case w.sent != "":
+			w.State, w.Why = Returned, w.sent
+			r.sendBack(w)
+		default:
+			r.keep(w)
+		}
 		r.work = append(r.work, w)
 		r.fresh = append(r.fresh, j.turn)
-		r.keep(w)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if r.pending = again; len(again) == 0 {
 		r.settleBatch()
@@ -404,10 +434,10 @@ func (r *run) keep(w Work) {
 	}
 	if made {
 		r.latest = w.Draft
-		r.items = append(r.items, item{w.Author, r.edge.draftTopic(), render(w.Draft), w.Turn, w.Draft})
+		r.items = append(r.items, item{author: w.Author, topic: r.edge.draftTopic(), text: render(w.Draft), turn: w.Turn, value: w.Draft})
 	}
 	if w.Comments != "" {
-		r.items = append(r.items, item{w.Author, TopicComments, w.Comments, w.Turn, nil})
+		r.items = append(r.items, item{author: w.Author, topic: TopicComments, text: w.Comments, turn: w.Turn})
 	}
 }
 
@@ -423,19 +453,18 @@ func (r *run) newest() any {
 // result makes the run's result.
 func (r *run) result(ctx context.Context, v Verdict, err error) (agent.Result, error) {
 	if err == nil && (v.Status == "" || v.Status == agent.Done) {
-		if reason, bad := r.railed(ctx, v.Output); bad != nil {
-			v.Status, v.Reason = agent.Failed, bad.Error()
-		} else if reason != "" {
-			v.Status, v.Reason = agent.Blocked, reason
-		}
+		r.final(ctx, &v)
 	}
 	if v.Output == nil && (err != nil || v.Status != "") {
-		v.Output = r.newest()
+		if v.Output = r.newest(); v.Output == nil && !r.competes(r.edge) {
+			v.Output = r.offered
+		}
 	}
 	res := agent.Result{Status: v.Status, Output: v.Output, Reason: v.Reason, Winner: v.Winner, By: v.By, RunID: r.id}
 	if res.By == "" {
 		res.By = r.i.name
 	}
+	res.Proceedings = r.proceedings(v, err == nil && (v.Status == "" || v.Status == agent.Done))
 	if v.Output != nil {
 		res.Reply = agent.Task{Input: v.Output}.Text()
 	}
@@ -491,20 +520,6 @@ func Ranking(r agent.Result) (list []string) {
 		}
 	}
 	return list
-}
-
-// railed asks the guardrails about an output.
-func (r *run) railed(ctx context.Context, output any) (string, error) {
-	for _, g := range r.rel.shared().Guardrails {
-		f, err := protected(func() (Finding, error) { return g.Check(ctx, output, r.state) })
-		if err != nil {
-			return "", fmt.Errorf("guardrail %s: %w", g.Name, err)
-		}
-		if f.Violation != "" && g.On != Warn {
-			return g.Name + ": " + f.Violation, nil
-		}
-	}
-	return "", nil
 }
 
 // shelve lays the outcome where the next edges find it.

@@ -27,7 +27,8 @@ const (
 	Refused  State = "refused"
 	Revoked  State = "revoked"
 	Halted   State = "cancelled"
-	asked    State = "asked" // intent of a turn that may act
+	Returned State = "returned" // of work: a guardrail sent it back to its author
+	asked    State = "asked"    // intent of a turn that may act
 )
 
 // A Turn is the record of one turn.
@@ -59,6 +60,8 @@ type Turn struct {
 	Elapsed time.Duration   `json:"elapsed"`
 	Cause   uint64          `json:"cause,omitempty"` // event that led to it
 	Sealed  bool            `json:"sealed,omitempty"`
+
+	open error // it waits for this
 }
 
 // Usable reports whether the turn has an answer that counts.

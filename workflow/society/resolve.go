@@ -211,11 +211,8 @@ func (j JudgePicks) neither(ctx context.Context, r *run, subs []Submission, beca
 			return slices.Index(r.i.members, a.Agent) - slices.Index(r.i.members, b.Agent)
 		})
 		for _, s := range subs {
-			reason, err := r.railed(ctx, s.Output)
-			if err != nil {
-				return Verdict{}, err
-			}
-			if reason == "" {
+			if _, _, blocked := r.look(ctx, s.Agent, s.Output, onlyBlock); blocked == "" {
+				r.degraded = true
 				return Verdict{Winner: s.Agent, Reason: "best effort: " + because}, nil
 			}
 		}
@@ -346,6 +343,7 @@ func (m MajorityVote) count(ctx context.Context, r *run, subs []Submission, vote
 			return v, nil
 		}
 	case m.Tie == TieFirst:
+		r.degraded = true
 		v.Reason = "tie: " + v.Reason
 		return v, nil
 	}

@@ -128,6 +128,9 @@ func (e *reviewed) read(_ *run, who string, v map[string]any) (Work, error) {
 // Settle reads the decision. Without one nothing is approved.
 func (e *reviewed) Settle(ctx context.Context, round []Work) (Verdict, error) {
 	w := round[0]
+	if w.State == Returned {
+		return Verdict{}, nil
+	}
 	if w.State != OK {
 		return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%s: %s: %s", w.Author, w.State, w.Why)}, nil
 	}

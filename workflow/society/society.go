@@ -36,6 +36,8 @@ type Options struct {
 	Trace func(ctx context.Context, t Turn)
 	// Send hands on an event that an agent sent along an edge.
 	Send func(ctx context.Context, edge, from, name string, payload any)
+	// Guarded hears of every look of a guardrail; from several goroutines at once.
+	Guarded func(ctx context.Context, edge, author, guardrail string, on Reaction, f Finding)
 	// State is what resolvers, guardrails and watchers know of the world.
 	State func(ctx context.Context) map[string]any
 	// Trusted says whose tasks are instructions; nil = llm.Trusted.

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/agent/llm"
 	"edged/agent/llm/schema"
 	"edged/bus"
+	"edged/workflow"
 )
 
 // How long a speaker may take to end when its time is over; one that takes
@@ -53,16 +55,11 @@ func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(
 			return t, nil, Work{}
 		}
 	}
-	if a.Patience > 0 && p.Kind == ToEscalate {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, a.Patience, errRoundOver)
-		defer cancel()
-	}
 	recorded := make(chan struct{})
 	defer close(recorded)
 	v, w := r.answer(ctx, a, p, &t, seat{who: a.Name, round: t.Round, n: t.N, sealed: t.Sealed, id: r.wireID(t.N), late: r.tardy(t.N, recorded)}, read)
 	t.Elapsed = time.Since(t.Started)
-	t.Verdict = w.Decision
+	t.settled(w)
 	r.note(t)
 	if err := r.s.o.Log.put(ctx, t); err != nil && t.State == OK {
 		t.State, t.Why = Broken, err.Error()
@@ -72,6 +69,17 @@ func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(
 		r.s.o.Trace(ctx, t)
 	}
 	return t, v, w
+}
+
+// settled notes what came of a turn besides its answer.
+func (t *Turn) settled(w Work) {
+	t.Verdict = w.Decision
+	switch {
+	case w.blocked != "":
+		t.Verdict, t.Why = "blocked", w.blocked
+	case w.sent != "":
+		t.Verdict, t.Why = string(Returned), w.sent
+	}
 }
 
 // recall takes a turn that was recorded before the process ended.
@@ -134,6 +142,9 @@ func (r *run) answer(ctx context.Context, a *Agent, p Prompt, t *Turn, at seat, 
 			return v, w
 		case errors.Is(err, errRevoked):
 			t.State, t.Why = Revoked, "revoked"
+			return nil, Work{}
+		case workflow.Unsettled(err): // it waits for a person
+			t.State, t.Why, t.open = Halted, trim(err), err
 			return nil, Work{}
 		case errors.Is(err, ErrRefused):
 			t.State, t.Why = Refused, trim(err)
@@ -198,7 +209,7 @@ func (r *run) call(ctx context.Context, a *Agent, p Prompt, at seat) (Answer, bo
 		return Answer{}, false, errRevoked
 	}
 	defer r.s.delist(c)
-	ctx = context.WithValue(ctx, seatKey{}, at)
+	ctx = llm.Apart(context.WithValue(ctx, seatKey{}, at), p.Tainted)
 	done := make(chan reply, 1)
 	go func() {
 		var out reply
@@ -247,6 +258,9 @@ func (r *run) mishap(t Turn) error {
 	case asked:
 		return &InDoubtError{Turn: t}
 	case Halted:
+		if t.open != nil {
+			return t.open
+		}
 		return agent.ErrCancelled
 	}
 	return nil
@@ -321,6 +335,12 @@ type seat struct {
 }
 
 type seatKey struct{}
+
+// SeatOf gives whose turn a context is of, and its number; 0 is none.
+func SeatOf(ctx context.Context) (who string, n int) {
+	at, _ := ctx.Value(seatKey{}).(seat)
+	return at.who, at.n
+}
 
 // ErrEvent is why an event was not sent.
 var ErrEvent = errors.New("society: event is not of this edge")
