@@ -110,11 +110,21 @@ var decoratorRows = []row{
 		return workflow.NewDelay(name, o, c.Duration("delay"), child), nil
 	}),
 	flowRow(value.Func{
-		Name: "Step", Doc: "Gives an agent or a function what every node may have: a guard, an effect, on_halt.",
+		Name: "Step", Doc: "Gives an agent or a function what every node may have: a guard, an effect, on_halt; and its answer a form.",
 		Example: "drive = Step(go, effect = \"write\", guard = lambda ctx: not bb.get(\"guard/blocked\", False), on_halt = lambda ctx: hw.device(\"base\").rest())",
-		Params:  []value.Param{onlyChild},
+		Params: []value.Param{onlyChild,
+			{Name: "output", Type: outputType, Doc: "The form that its answer must have, as an agent's. A model is held to it; what anybody else answers has failed if it does not fit."}},
 	}, func(b *Behaviour, c *value.Call, name string, o workflow.Options) (agent.Agent, error) {
 		child, err := b.only(c, "agent")
+		if err != nil {
+			return nil, err
+		}
+		form, err := outputSchema(c, "output")
+		if err == nil && form != nil {
+			if child, err = b.inForm(child, form); err != nil {
+				err = c.Errorf("output", "argument \"output\": %v", err)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -29,15 +29,15 @@ def push(task):
 liar = lambda task: "yes, it is done"
 pee = PlanExecuteEvaluate("pee", planner = try_hard, executor = push, achieved = at_goal, evaluator = liar)
 never = PlanExecuteEvaluate("never", planner = try_hard, executor = push, achieved = lambda ctx: False, evaluator = liar)
-judged = PlanExecuteEvaluate("judged", planner = try_hard, executor = push, evaluator = lambda task: "yes" if bb.get("box/drive") == 3 else "no: too few")
+judged = PlanExecuteEvaluate("judged", planner = try_hard, executor = push, evaluator = lambda task: bb.get("box/drive") == 3 or "too few")
 
 gate = ApprovalGate("gate", step, approve = lambda task: bb.get("box/answer"), valid = lambda ctx: not bb.get("box/closed", False))
 
 def write(task):
     return "%d" % bb.incr("box/drafts")
 
-polish = CritiqueAndRewrite("polish", write, critic = lambda draft: "ok" if draft == "2" else "more")
-checked = CritiqueAndRewrite("checked", write, critic = lambda draft: "ok", valid = lambda draft: draft == "3" or "too short")
+polish = CritiqueAndRewrite("polish", write, critic = lambda draft: draft == "2" or "more")
+checked = CritiqueAndRewrite("checked", write, critic = lambda draft: True, valid = lambda draft: draft == "3" or "too short")
 
 debate = Debate("debate", [Agent("ann", fn = lambda task: "tea"), Agent("bob", fn = lambda task: "more tea" if "ann: tea" in task else "coffee")],
     judge = lambda task: "tea" if "bob: more tea" in task else "water")
