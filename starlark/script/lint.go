@@ -105,13 +105,15 @@ type usage struct {
 
 func (l *linter) warn(at syntax.Position, rule, hint, format string, args ...any) {
 	e := &Error{Position: Position{l.src.name, int(at.Line), int(at.Col)}, Rule: rule, Hint: hint, Msg: fmt.Sprintf(format, args...)}
-	e.Code = l.src.line(e.Line)
-	if _, comment, ok := strings.Cut(e.Code, "# lint: allow "); ok {
-		if f := strings.FieldsFunc(comment, func(r rune) bool { return r == ' ' || r == ',' }); slices.Contains(f, rule) {
-			return
-		}
+	if e.Code = l.src.line(e.Line); !Allows(e.Code, rule) {
+		l.out = append(l.out, e)
 	}
-	l.out = append(l.out, e)
+}
+
+// Allows reports whether a line of code says that it means what a rule warns of.
+func Allows(code, rule string) bool {
+	_, comment, ok := strings.Cut(code, "# lint: allow ")
+	return ok && slices.Contains(strings.FieldsFunc(comment, func(r rune) bool { return r == ' ' || r == ',' }), rule)
 }
 
 func (l *linter) file(f *syntax.File) {
