@@ -88,6 +88,7 @@ func (e *evidence) agent(name string) answer {
 	if n := e.tree.Last(topic + "end"); n != nil {
 		a.because(n, "state", "the last run ended: %s", n.Text(200))
 	}
+	e.turns(&a, func(t turnTold) bool { return t.Speaker == name })
 	for _, t := range e.scripts.Triggers {
 		if t.Agent == name {
 			e.woken(&a, t)

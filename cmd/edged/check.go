@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,7 @@ type checked struct {
 }
 
 func (c *cli) checkVerb() *cobra.Command {
+	var perCall time.Duration
 	cmd := verb("check [DIR]", "Load a folder and say what is wrong with it", 0, 1, func(cmd *cobra.Command, args []string) error {
 		dirs, err := robots("check", arg(args, "."))
 		if err != nil {
@@ -42,7 +44,7 @@ func (c *cli) checkVerb() *cobra.Command {
 		}
 		var list []checked
 		for _, dir := range dirs {
-			list = append(list, checkFolder(cmd.Context(), dir))
+			list = append(list, checkFolder(cmd.Context(), dir, perCall))
 		}
 		wrong := 0
 		err = c.print(list, func(w io.Writer) {
@@ -58,12 +60,13 @@ func (c *cli) checkVerb() *cobra.Command {
 		}
 		return err
 	})
-	cmd.Long = "Loads a robot's folder, or all that are below, with simulated devices and nothing else: no device, no broker, nothing moves.\nErrors come first, then warnings with the name of their rule; \"# lint: allow RULE\" at the end of a line silences one. Only errors count for the exit status."
+	cmd.Long = "Loads a robot's folder, or all that are below, with simulated devices and nothing else: no device, no broker, nothing moves.\nErrors come first, then warnings with the name of their rule; \"# lint: allow RULE\" at the end of a line silences one. Only errors count for the exit status.\nGraphs that don't lead to an end and societies that name nobody are errors; ways around a guardrail, votes that tie and rounds too short for their models are warnings."
+	cmd.Flags().DurationVar(&perCall, "call", 0, "how long a model takes for an answer, for the warnings; as measured if missing")
 	return cmd
 }
 
 // checkFolder loads the scripts and the tests of a folder.
-func checkFolder(ctx context.Context, dir string) checked {
+func checkFolder(ctx context.Context, dir string, perCall time.Duration) checked {
 	f := checked{Folder: dir, Errors: []finding{}, Warnings: []finding{}}
 	cfg, err := config.Load(dir, environ(), nil)
 	if err != nil {
@@ -82,7 +85,10 @@ func checkFolder(ctx context.Context, dir string) checked {
 		return f
 	}
 	defer func() { _ = b.Stop(ctx) }() // nothing of it runs
-	own := b.Check()
+	if perCall == 0 && len(b.Societies()) > 0 {
+		perCall = callTime(cfg)
+	}
+	own := b.CheckTimed(perCall)
 	tests, err := lib.Tests(m.root.FS())
 	var others []lib.Problem
 	for _, t := range tests {

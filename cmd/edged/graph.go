@@ -292,6 +292,9 @@ func (e *evidence) node(name string) (answer, bool) {
 			a.because(up, "state", "%s ended at %s without coming to it: %s", parent.Name, at(up), up.Text(200))
 		}
 	}
+	if isEdge(found.Kind) {
+		e.turns(&a, func(t turnTold) bool { return t.Edge == name })
+	}
 	e.failures(&a)
 	if len(a.Reasons) == 0 {
 		a.add("nobody-published", "nobody ran it as far back as the record goes")

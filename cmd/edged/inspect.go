@@ -186,9 +186,19 @@ func callTime(cfg *config.Config) time.Duration {
 	}
 	var took []float64
 	for i := len(lines) - 1; i >= 0 && len(took) < 1000; i-- {
-		var said struct{ Elapsed float64 }
-		if bus.Match("edged/agent/+/model", lines[i].Topic) && json.Unmarshal(lines[i].Payload, &said) == nil && said.Elapsed > 0 {
+		said := struct {
+			Elapsed float64
+			Calls   json.RawMessage // of models in a turn; of an agent's tools
+		}{}
+		if json.Unmarshal(lines[i].Payload, &said) != nil || said.Elapsed <= 0 {
+			continue
+		}
+		var calls int
+		switch {
+		case bus.Match("edged/agent/+/model", lines[i].Topic):
 			took = append(took, said.Elapsed)
+		case bus.Match(turnTopic, lines[i].Topic) && json.Unmarshal(said.Calls, &calls) == nil && calls > 0:
+			took = append(took, said.Elapsed/float64(calls))
 		}
 	}
 	if len(took) == 0 {
@@ -228,10 +238,11 @@ func (i *inspection) write(w io.Writer) {
 	for _, s := range i.Societies {
 		writeSociety(w, s)
 	}
-	if len(i.Warnings) > 0 {
+	rest := slices.DeleteFunc(slices.Clone(i.Warnings), func(f finding) bool { return strings.HasPrefix(f.Rule, "society-") })
+	if len(rest) > 0 {
 		fmt.Fprintln(w, "warnings")
 	}
-	for _, f := range i.Warnings {
+	for _, f := range rest { // those of societies stand there
 		fmt.Fprintln(w, "  "+strings.ReplaceAll(f.String(), "\n", "\n  "))
 	}
 	fmt.Fprintln(w, "devices")

@@ -138,6 +138,10 @@ func (c *cli) showTrace(t *trace.Tree, about string, o traceFlags) error {
 		return c.print(flat([]*trace.Node{n.Root()}), func(w io.Writer) {
 			_ = n.Root().Outline(w) // who closes the terminal sees no error
 			fmt.Fprintln(w, n.Reason())
+			var t turnTold
+			if bus.Match(turnTopic, n.Topic) && json.Unmarshal(n.Payload, &t) == nil {
+				fmt.Fprintf(w, "what was asked and said in it: edged runs turns %s --full\n", t.Run)
+			}
 		})
 	}
 	list, left := t.Roots, 0

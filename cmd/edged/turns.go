@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"edged/bus/trace"
 	"edged/cmd/edged/internal/config"
 	"edged/starlark/lib"
 	"edged/workflow"
@@ -18,8 +19,10 @@ import (
 // What the verb runs tells of turns: who was asked what on which edge of a
 // society, and what came of it.
 
-// roomOfTurns is where the blackboard keeps turns.
-const roomOfTurns = "turns"
+const (
+	roomOfTurns = "turns"                // of the blackboard, where they are kept
+	turnTopic   = "edged/society/+/turn" // that tells of one
+)
 
 // runShown is a run with the turns of its interactions. One that is not durable
 // has nothing but turns.
@@ -144,12 +147,19 @@ func showTurns(w io.Writer, answer json.RawMessage, full bool) error {
 	if err := json.Unmarshal(answer, &list); err != nil {
 		return err
 	}
-	edge := ""
-	for _, t := range list {
-		if at := t.Edge; at != edge {
-			edge = at
-			fmt.Fprintf(w, "%s%s\n", edge, because(strings.TrimPrefix("step "+t.Path, "step  ")))
+	var last society.Turn
+	for i, t := range list {
+		if i == 0 || t.Edge != last.Edge || t.Path != last.Path || t.Cause != last.Cause {
+			head := t.Edge
+			if t.Path != "" {
+				head += ", step " + t.Path
+			}
+			if t.Cause > 0 {
+				head += fmt.Sprintf(", because of event %d", t.Cause)
+			}
+			fmt.Fprintln(w, head)
 		}
+		last = t
 		fmt.Fprintf(w, "  %s\n", turnLine(t))
 		if full {
 			fullTurn(w, t)
@@ -174,7 +184,11 @@ func showTurnsAt(w io.Writer, list []society.Turn, step string) (rest []society.
 
 // turnLine is a turn in a line.
 func turnLine(t society.Turn) string {
-	more := []string{t.Elapsed.Round(time.Millisecond).String()}
+	took := t.Elapsed.Round(time.Millisecond)
+	if took == 0 {
+		took = t.Elapsed.Round(time.Microsecond)
+	}
+	more := []string{took.String()}
 	if n := t.Usage.PromptTokens + t.Usage.OutputTokens; n > 0 {
 		more = append(more, fmt.Sprintf("%d+%d tokens", t.Usage.PromptTokens, t.Usage.OutputTokens))
 	}
@@ -183,9 +197,6 @@ func turnLine(t society.Turn) string {
 	}
 	if t.Tainted {
 		more = append(more, "words of others in it")
-	}
-	if t.Cause > 0 {
-		more = append(more, fmt.Sprintf("because of event %d", t.Cause))
 	}
 	who := t.Speaker
 	if who == "" {
@@ -247,3 +258,48 @@ func fullTurn(w io.Writer, t society.Turn) {
 		block(w, "      ", "tool", fmt.Sprintf("%s %s → %s", r.Tool, r.Args, came))
 	}
 }
+
+// turnTold is what the record has of a turn.
+type turnTold struct {
+	Speaker, Kind, Verdict, State, Why, Edge, Run string
+	N, Round                                      int
+	Elapsed                                       float64
+}
+
+// turns says what came of the turns of the latest run that match.
+func (e *evidence) turns(a *answer, match func(turnTold) bool) {
+	type event struct {
+		*trace.Node
+		turnTold
+	}
+	var list []event
+	for _, n := range e.tree.Match(turnTopic) {
+		var t turnTold
+		if json.Unmarshal(n.Payload, &t) != nil || !match(t) {
+			continue
+		}
+		if len(list) > 0 && list[0].Run != t.Run {
+			list = nil
+		}
+		list = append(list, event{n, t})
+	}
+	if over := len(list) - lastTurns; over > 0 {
+		list = list[over:]
+	}
+	for _, t := range list {
+		came := t.Verdict
+		if came == "" || t.State != string(society.OK) {
+			came = t.State
+		}
+		if t.Why != "" {
+			came += ": " + t.Why
+		}
+		a.because(t.Node, "turn", "%s, turn %d, round %d: %s was to %s: %s after %.3f s", t.Edge, t.N, t.Round, t.Speaker, t.Kind, came, t.Elapsed)
+	}
+	if len(list) > 0 {
+		a.add("state", "all of it: edged runs turns %s --full", list[0].Run)
+	}
+}
+
+// lastTurns bounds how many turns why tells of.
+const lastTurns = 8

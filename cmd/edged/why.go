@@ -33,7 +33,7 @@ type answer struct {
 
 // reason is one thing that answers why. Why is "ran", "failed", "busy",
 // "stopped", "nobody-published", "filter", "not-listening", "refused",
-// "ignored", "queue-full" or "state".
+// "ignored", "queue-full", "turn" or "state".
 type reason struct {
 	Why   string `json:"why"`
 	Text  string `json:"text"`

@@ -2,6 +2,7 @@ package lib
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus"
 	"edged/starlark/value"
 	"edged/workflow/society"
 )
@@ -280,22 +282,34 @@ func (b *Behaviour) person(ctx context.Context, p society.Prompt) (any, error) {
 	return nil, errors.New("there is nobody to ask")
 }
 
-// tellTurn tells of every turn that is over, without what was said in it.
+// turnTold is what is told of a turn, without what was said in it.
+type turnTold struct {
+	Speaker string  `json:"speaker"`
+	Kind    string  `json:"kind"`
+	Verdict string  `json:"verdict,omitempty"`
+	State   string  `json:"state"`
+	Round   int     `json:"round"`
+	Why     string  `json:"why,omitempty"`
+	Edge    string  `json:"edge"`
+	Run     string  `json:"run"`
+	Path    string  `json:"path,omitempty"`
+	N       int     `json:"n"`
+	Asked   int     `json:"asked"`
+	Calls   int     `json:"calls"` // of models
+	Read    int     `json:"prompt_tokens"`
+	Written int     `json:"output_tokens"`
+	Elapsed float64 `json:"elapsed"` // seconds
+}
+
+// tellTurn tells of every turn that is over.
 func (b *Behaviour) tellTurn(name string) func(context.Context, society.Turn) {
 	topic := "edged/society/" + topicLevel(name) + "/turn"
 	return func(ctx context.Context, t society.Turn) {
-		m := map[string]any{"run": t.Run, "edge": t.Edge, "n": int64(t.N), "round": int64(t.Round), "speaker": t.Speaker, "kind": string(t.Kind), "state": string(t.State),
-			"asked": int64(t.Asked), "calls": int64(t.Usage.Calls), "elapsed": t.Elapsed.Seconds()}
-		if t.Path != "" {
-			m["path"] = t.Path
+		text, err := json.Marshal(turnTold{t.Speaker, string(t.Kind), t.Verdict, string(t.State), t.Round, t.Why, t.Edge, t.Run, t.Path, t.N,
+			t.Asked, t.Usage.Calls, t.Usage.PromptTokens, t.Usage.OutputTokens, t.Elapsed.Seconds()})
+		if err == nil {
+			_, _ = b.host.Bus.Publish(ctx, "society:"+name, topic, bus.RawJSON(text)) // nobody to tell that the bus is closed
 		}
-		if t.Why != "" {
-			m["why"] = t.Why
-		}
-		if t.Verdict != "" {
-			m["verdict"] = t.Verdict
-		}
-		b.tell(ctx, "society:"+name, topic, m)
 	}
 }
 
