@@ -46,7 +46,9 @@ func (m Moment) of(f *frame, r agent.Result, err error) Moment {
 		m.Status = agent.StatusOf(f.Err())
 	}
 	if m.Reason == "" && err != nil {
-		m.Reason = err.Error()
+		if m.Reason = err.Error(); err == context.Canceled && f.Err() != nil {
+			m.Reason = whyEnded(f) // says more
+		}
 	}
 	if g := guardOf(err); g != nil {
 		m.Guard = g.Name
