@@ -530,6 +530,29 @@ func sentinelOf(s agent.Status) error {
 	return agent.ErrFailed
 }
 
+// proceedings are how an interaction went; of anything else, nothing.
+func (r *outcome) proceedings() agent.Proceedings {
+	if r.Proceedings == nil {
+		return agent.Proceedings{}
+	}
+	return *r.Proceedings
+}
+
+func (r *outcome) turns() []any {
+	list := []any{}
+	for _, t := range r.proceedings().Turns {
+		m := map[string]any{"n": int64(t.N), "round": int64(t.Round), "speaker": t.Speaker, "kind": t.Kind, "state": t.State, "asked": int64(t.Asked)}
+		if t.Verdict != "" {
+			m["verdict"] = t.Verdict
+		}
+		if t.Why != "" {
+			m["why"] = t.Why
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
 var resultKind = &value.Kind[*outcome]{
 	Name: "result",
 	Doc:  "What a run gave. It is true if the run is done.",
@@ -540,6 +563,11 @@ var resultKind = &value.Kind[*outcome]{
 		{Name: "output", Doc: "What it gave that is not text, else None.", Get: func(r *outcome) (any, error) { return r.Output, nil }},
 		{Name: "reason", Doc: "Why it is not done.", Type: value.String, Get: func(r *outcome) (any, error) { return r.Reason, nil }},
 		{Name: "winner", Doc: "Who was picked, where somebody was.", Type: value.String, Get: func(r *outcome) (any, error) { return r.Winner, nil }},
+		{Name: "verdict", Doc: "Of an interaction of a society: what was decided last, \"approve\", \"reject\", or who was picked.", Type: value.String, Get: func(r *outcome) (any, error) { return r.proceedings().Verdict, nil }},
+		{Name: "ranking", Doc: "Of a competition: who was picked, and who is next if that one fails.", Get: func(r *outcome) (any, error) { return r.proceedings().Ranking, nil }},
+		{Name: "rounds", Doc: "Of an interaction: how many rounds it took.", Type: value.Int, Get: func(r *outcome) (any, error) { return int64(r.proceedings().Rounds), nil }},
+		{Name: "turns", Doc: "Of an interaction: its turns in order, dicts of n, round, speaker, kind, state, asked, and verdict and why where there is one.", Get: func(r *outcome) (any, error) { return r.turns(), nil }},
+		{Name: "degraded", Doc: "Whether an interaction is done with less than it was to have: somebody was missing, or somebody above decided.", Type: value.Bool, Get: func(r *outcome) (any, error) { return r.proceedings().Degraded, nil }},
 		{Name: "by", Doc: "The agent that did it.", Type: value.String, Get: func(r *outcome) (any, error) { return r.By, nil }},
 		{Name: "elapsed", Doc: "How long it took.", Type: value.Duration, Get: func(r *outcome) (any, error) { return r.Elapsed, nil }},
 		{Name: "usage", Doc: "What it spent on models: calls, prompt_tokens, output_tokens.", Get: func(r *outcome) (any, error) {

@@ -10,6 +10,7 @@ import (
 
 	"edged/bus"
 	"edged/starlark/value"
+	"edged/workflow/society"
 )
 
 var contextKind = &value.Kind[*run]{
@@ -81,6 +82,21 @@ var contextKind = &value.Kind[*run]{
 				},
 			},
 			Do: (*run).waitFor,
+		},
+		{
+			Func: value.Func{
+				Name: "emit", Doc: "In a turn of a society: sends an event to the other members, who see it as they see this one's work log. An event that the edge does not list is refused.",
+				Params: []value.Param{
+					{Name: "event", Type: value.String, Required: true, Positional: true, Doc: "Its name: one of the edge's type, or of events = […]."},
+					{Name: "payload", Type: value.Data, Positional: true, Doc: "What it says."}},
+			},
+			Do: func(_ *run, c *value.Call) (starlark.Value, error) {
+				tree, err := c.Tree("payload")
+				if err == nil {
+					err = society.Emit(c.Context(), c.String("event"), tree)
+				}
+				return nil, plainSociety(err)
+			},
 		},
 		{
 			Func: value.Func{

@@ -25,7 +25,7 @@ var (
 
 // TurnCalls implements society.TurnCaller.
 func (m *modelTurns) TurnCalls(p society.Prompt) int {
-	o := m.options()
+	o := m.a.turnOptions()
 	if len(m.a.sets) > 0 {
 		o.Tools = append(o.Tools, llm.Tool{Effect: llm.Read})
 	}
@@ -35,7 +35,7 @@ func (m *modelTurns) TurnCalls(p society.Prompt) int {
 
 // System is what the model is told to be.
 func (m *modelTurns) System(p society.Prompt) string {
-	s, _ := society.Model(m.options()).(interface {
+	s, _ := society.Model(m.a.turnOptions()).(interface {
 		System(p society.Prompt) string
 	})
 	return s.System(p)

@@ -79,8 +79,8 @@ func (b *Behaviour) society(c *value.Call) (starlark.Value, error) {
 	}
 	o := society.Options{
 		Description: c.String("description"), Log: b.turnLog(), Seed: uint64(c.Int64("seed")),
-		Human: &society.Agent{Name: society.HUMAN, Role: "the person", Speaker: society.Func(b.person), Patience: personTime},
-		Trace: b.tellTurn(name), Send: b.tellEvent(name), State: b.world, Trusted: b.trusted,
+		Human: &society.Agent{Name: society.HUMAN, Role: "the person", Speaker: b.people(name), Patience: personTime},
+		Trace: b.tellTurn(name), Send: b.tellEvent(name), Guarded: b.tellRail(name), State: b.world, Trusted: b.trusted,
 	}
 	if up != nil {
 		o.EscalateTo, s.upward = up.To, up.To
@@ -334,7 +334,9 @@ func (s *commune) join(c *value.Call, method string, list []agent.Agent) (starla
 // and recorded as workflows are.
 func (s *commune) declare(c *value.Call, i *society.Interaction, o workflow.Options) (starlark.Value, error) {
 	node := workflow.NewCustom(i.Name(), workflow.CustomOptions{Options: o, Kind: i.Kind(), Detail: strings.Join(i.Members(), ", "), Calls: i.Calls},
-		func(ctx context.Context, _ *workflow.Place, t agent.Task) (agent.Result, error) { return i.Run(ctx, t) })
+		func(ctx context.Context, p *workflow.Place, t agent.Task) (agent.Result, error) {
+			return i.Run(context.WithValue(ctx, placeKey{}, p), t)
+		})
 	v, err := s.b.declareFlow(c, node, o.Checkpoint)
 	if err != nil {
 		return nil, err

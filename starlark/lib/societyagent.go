@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.starlark.net/starlark"
 
@@ -26,7 +25,7 @@ func (s *commune) agentOf(a agent.Agent) (*society.Agent, error) {
 		return m, nil
 	}
 	if _, is := a.(*person); is {
-		m := &society.Agent{Name: society.HUMAN, Role: "the person", Speaker: society.Func(s.b.person), Patience: personTime}
+		m := &society.Agent{Name: society.HUMAN, Role: "the person", Speaker: s.b.people(s.s.Name()), Patience: personTime}
 		s.members[a], s.values[m.Name] = m, agentKind.Wrap(a)
 		return m, nil
 	}
@@ -52,55 +51,53 @@ func (b *Behaviour) speaker(a agent.Agent) society.Speaker {
 }
 
 // modelTurns lets an agent with a model take turns. Its tools, hooks, gate and
-// audit are those that it has elsewhere; its memory is not, for what it knows
-// in a turn is what the edge lets it see.
+// audit are those that it has elsewhere; its memory is not, for what it knows in
+// a turn is what the edge lets it see.
 type modelTurns struct{ a *modelAgent }
 
 var _ society.Toolbox = (*modelTurns)(nil)
 
 // Tools implements society.Toolbox.
 func (m *modelTurns) Tools(p society.Prompt) []llm.Tool {
-	box, _ := society.Model(m.options()).(society.Toolbox)
+	box, _ := society.Model(m.a.turnOptions()).(society.Toolbox)
 	return box.Tools(p)
-}
-
-// options are the agent's, without what is the turn's business.
-func (m *modelTurns) options() llm.Options {
-	o := m.a.o
-	o.Memory, o.Handoffs, o.Output, o.Timeout = nil, nil, nil, 0
-	o.Tools = slices.DeleteFunc(slices.Clone(o.Tools), func(t llm.Tool) bool { return m.a.isMemory(t.Name) })
-	return o
-}
-
-// isMemory reports whether a tool is of the agent's memory.
-func (a *modelAgent) isMemory(name string) bool {
-	return a.o.Memory != nil && slices.Contains([]string{"remember", "recall", "forget"}, name)
 }
 
 // Speak implements society.Speaker.
 func (m *modelTurns) Speak(ctx context.Context, p society.Prompt) (society.Answer, error) {
-	ctx = m.a.run(ctx, turnTask(p))
-	o := m.options()
+	a := m.a
+	ctx = a.run(ctx, turnTask(p))
+	o := a.turnOptions()
 	if p.Tools != society.NoTools {
-		for _, s := range m.a.sets {
-			list, err := s.tools(ctx, m.a.b)
+		for _, s := range a.sets {
+			list, err := s.tools(ctx, a.b)
 			if err != nil {
 				return society.Answer{}, err
 			}
 			o.Tools = append(o.Tools, list...)
 		}
 	}
-	limit := context.CancelFunc(func() {})
-	caller := ctx
-	if m.a.timeout > 0 {
-		ctx, limit = context.WithTimeout(ctx, m.a.timeout)
+	caller, end := ctx, context.CancelFunc(func() {})
+	if a.timeout > 0 {
+		ctx, end = context.WithTimeout(ctx, a.timeout)
 	}
-	defer limit()
-	a, err := society.Model(o).Speak(ctx, p)
+	defer end()
+	ans, err := society.Model(o).Speak(ctx, p)
 	if err != nil && caller.Err() == nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, m.a.timeout)
+		err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, a.timeout)
 	}
-	return a, err
+	return ans, err
+}
+
+// turnOptions are the agent's, without what is the turn's business.
+func (a *modelAgent) turnOptions() llm.Options {
+	o := a.o
+	remembers := o.Memory != nil
+	o.Memory, o.Handoffs, o.Output, o.Timeout = nil, nil, nil, 0
+	o.Tools = slices.DeleteFunc(slices.Clone(o.Tools), func(t llm.Tool) bool {
+		return remembers && slices.Contains([]string{"remember", "recall", "forget"}, t.Name)
+	})
+	return o
 }
 
 // turnTask is the task of a turn, as what runs in it is told of.
@@ -259,29 +256,6 @@ func (b *Behaviour) worldFor(ctx context.Context, cb *callback, at int) starlark
 	return v
 }
 
-// personTime bounds what a person may take: in fact nothing does.
-const personTime = 30 * 24 * time.Hour
-
-// person is HUMAN as an agent.
-type person struct{ identity }
-
-var _ agent.Agent = (*person)(nil)
-
-// Run implements agent.Agent.
-func (p *person) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
-	v, err := p.b.person(ctx, society.Prompt{Kind: society.ToWork, To: society.HUMAN, Task: t, Ask: t.Text()})
-	if err != nil {
-		return agent.Result{}, err
-	}
-	said, _ := v.(string)
-	return agent.Result{Reply: said, Output: said}, nil
-}
-
-// person answers a turn.
-func (b *Behaviour) person(ctx context.Context, p society.Prompt) (any, error) {
-	return nil, errors.New("there is nobody to ask")
-}
-
 // turnTold is what is told of a turn, without what was said in it.
 type turnTold struct {
 	Speaker string  `json:"speaker"`
@@ -381,4 +355,22 @@ func newKindedAgent(c *value.Call, id identity, m starlark.IterableMapping) (age
 	}
 	a.cb = a.kinds["work"]
 	return a, nil
+}
+
+// tellRail tells of what a guardrail found; that all is well is not told.
+func (b *Behaviour) tellRail(name string) func(ctx context.Context, edge, author, guardrail string, on society.Reaction, f society.Finding) {
+	topic := "edged/society/" + topicLevel(name) + "/guardrail"
+	return func(ctx context.Context, edge, author, guardrail string, on society.Reaction, f society.Finding) {
+		if f.Violation == "" && !f.Replaced {
+			return
+		}
+		m := map[string]any{"edge": edge, "guardrail": guardrail, "speaker": author, "on_violation": string(on)}
+		if f.Violation != "" {
+			m["violation"] = f.Violation
+		}
+		if f.Replaced {
+			m["replaced"] = true
+		}
+		b.tell(ctx, "society:"+name, topic, m)
+	}
 }

@@ -200,25 +200,18 @@ func (s ofAgent) Speak(ctx context.Context, p Prompt) (Answer, error) {
 		origin = "agent:society"
 	}
 	r, err := agent.Run(ctx, s.a, agent.Task{Input: text, Origin: origin})
+	if err == nil && r.Output == nil && r.Reply != "" && p.Form != nil && !p.Form.fits(r.Reply) {
+		r.Output = r.Reply // plain words: a draft, or a decision alone
+	}
 	return Answer{Text: r.Reply, Value: r.Output, Usage: r.Usage, Receipts: r.Receipts, Tainted: r.Tainted && !p.Tainted}, err
 }
 
 // Model makes a speaker of a model. Of the options it takes model,
 // instructions, tools, their hops, gate and hooks, and sampling; name, output,
 // memory and session are the turn's.
-func Model(o llm.Options) Speaker { return &modelSpeaker{o: o} }
+func Model(o llm.Options) Speaker { return &modelSpeaker{o} }
 
-// ModelWith is Model for options that are only known in a turn: begin gives
-// them, and the context of the turn, and what is called at its end. Those of o
-// are what is told of the speaker beforehand.
-func ModelWith(o llm.Options, begin func(ctx context.Context, p Prompt) (context.Context, llm.Options, func(), error)) Speaker {
-	return &modelSpeaker{o, begin}
-}
-
-type modelSpeaker struct {
-	o     llm.Options
-	begin func(ctx context.Context, p Prompt) (context.Context, llm.Options, func(), error)
-}
+type modelSpeaker struct{ o llm.Options }
 
 // seed makes the decisions of models the same for the same prompt.
 const seed = 7
@@ -232,14 +225,6 @@ func (s *modelSpeaker) System(p Prompt) string {
 }
 
 func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
-	if s.begin != nil {
-		ctx, o, end, err := s.begin(ctx, p)
-		if err != nil {
-			return Answer{}, err
-		}
-		defer end()
-		return (&modelSpeaker{o: o}).Speak(ctx, p)
-	}
 	o := s.o
 	o.Name = p.To
 	system := s.System(p)
