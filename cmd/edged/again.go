@@ -186,7 +186,7 @@ func (a *again) host(p *past, out io.Writer) *lib.Host {
 		Name: a.cfg.Name, Bus: a.bus, Board: a.board, Rig: a.rig, Data: a.temp, Print: out,
 		Log: slog.New(slog.NewTextHandler(out, nil)),
 		Env: lookup(a.cfg.Env), Secret: noSecrets(a.cfg), Limits: limitsOf(a.cfg),
-		Models: recorded(p.models), Confirm: p.confirm(),
+		Models: recorded(p.models), Confirm: p.confirm(), Ask: p.ask(),
 		Trusted: trusting(a.cfg), TaintedWrites: a.cfg.Models.Tainted,
 	}
 	h.Memory, _ = recollection.Open(context.Background(), a.board.Records("memory"), recollection.Options{}) // an empty one opens

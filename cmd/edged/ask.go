@@ -37,6 +37,7 @@ type askRequest struct {
 type askPart struct {
 	Say      string     `json:"say,omitempty"`
 	Question *question  `json:"question,omitempty"`
+	Inquiry  *inquiry   `json:"inquiry,omitempty"` // a question in words
 	Result   *askResult `json:"result,omitempty"`
 }
 
@@ -78,7 +79,10 @@ func (r *robot) handleAsk(ctx context.Context, with json.RawMessage, send func(a
 		return err
 	}
 	ctx = llm.WithPriority(ctx, llm.Person)
-	ctx, over := r.persons.here(ctx, func(p question) error { return send(askPart{Question: &p}) })
+	ctx, over := r.persons.here(ctx, terminal{
+		confirm: func(p question) error { return send(askPart{Question: &p}) },
+		words:   func(p inquiry) error { return send(askPart{Inquiry: &p}) },
+	})
 	defer over()
 	if q.Stream {
 		ctx = agent.WithSay(ctx, func(text string) { _ = send(askPart{Say: text}) }) // a person who left has ended ctx
@@ -268,6 +272,8 @@ func (c *cli) listen(ctx context.Context, cl *control.Client, q askRequest) erro
 			res = p.Result
 		case p.Question != nil:
 			return c.answer(ctx, *p.Question)
+		case p.Inquiry != nil:
+			return c.reply(ctx, *p.Inquiry)
 		case !c.json:
 			heard.WriteString(p.Say)
 			fmt.Fprint(c.out, p.Say)

@@ -60,15 +60,17 @@ func (q question) String() string {
 type persons struct {
 	bus *bus.Bus
 
-	mu   sync.Mutex // guards the rest
-	open map[string]*pending
-	tell func(question) // whoever sits at the robot's terminal; nil = nobody
+	mu        sync.Mutex // guards the rest
+	open      map[string]*pending
+	tell      func(question) // whoever sits at the robot's terminal; nil = nobody
+	words     []*awaited     // questions in words, the oldest first
+	tellWords func(inquiry)
 }
 
 // atTerminal has the robot's own terminal told of questions.
-func (p *persons) atTerminal(tell func(question)) {
+func (p *persons) atTerminal(tell func(question), words func(inquiry)) {
 	p.mu.Lock()
-	p.tell = tell
+	p.tell, p.tellWords = tell, words
 	p.mu.Unlock()
 }
 
@@ -84,11 +86,17 @@ func newPersons(b *bus.Bus) *persons { return &persons{bus: b, open: map[string]
 
 type hereKey struct{}
 
-// here returns a context whose questions are also put to whoever sits at the
-// other end of ask.
-func (p *persons) here(ctx context.Context, ask func(question) error) (context.Context, func()) {
+// terminal is where somebody sits who has asked for something.
+type terminal struct {
+	confirm func(question) error
+	words   func(inquiry) error
+}
+
+// here returns a context whose questions are also put to whoever sits at a
+// terminal.
+func (p *persons) here(ctx context.Context, at terminal) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	return context.WithValue(ctx, hereKey{}, ask), cancel
+	return context.WithValue(ctx, hereKey{}, at), cancel
 }
 
 // confirmTime is how long an answer is waited for.
@@ -113,8 +121,8 @@ func (p *persons) confirm(ctx context.Context, q question) error {
 		delete(p.open, q.ID)
 		p.mu.Unlock()
 	}()
-	if ask, ok := ctx.Value(hereKey{}).(func(question) error); ok {
-		_ = ask(q) // who asks at a terminal that is gone is asked nothing
+	if at, ok := ctx.Value(hereKey{}).(terminal); ok {
+		_ = at.confirm(q) // who asks at a terminal that is gone is asked nothing
 	}
 	payload := map[string]any{"id": q.ID, "agent": q.Agent, "tool": q.Tool, "args": bus.RawJSON(q.Args), "text": q.String(), "until": q.Until.UTC().Format(time.RFC3339)}
 	if args, err := bus.DecodeJSON(q.Args); err == nil {

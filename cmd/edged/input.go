@@ -248,6 +248,58 @@ func (p *past) confirm() func(ctx context.Context, q lib.Question) error {
 	}
 }
 
+// ask gives the answers in words that persons gave, each after the time they
+// took for it. What nobody answered in the record nobody answers again.
+func (p *past) ask() func(ctx context.Context, q lib.Ask) (string, error) {
+	type answer struct {
+		prompt, text string
+		over         bool
+		after        time.Duration
+	}
+	var answers []*answer
+	open := map[string]*answer{}
+	asked := map[string]time.Time{}
+	for _, l := range p.lines {
+		var q struct{ ID, Prompt, Answer string }
+		if l.Source != "question" || json.Unmarshal(l.Payload, &q) != nil {
+			continue
+		}
+		switch l.Topic {
+		case inquiryTopic:
+			open[q.ID], asked[q.ID] = &answer{prompt: q.Prompt}, l.Time
+			answers = append(answers, open[q.ID])
+		case heardTopic:
+			if a := open[q.ID]; a != nil {
+				a.text, a.over, a.after = q.Answer, true, l.Time.Sub(asked[q.ID])
+			}
+		}
+	}
+	var mu sync.Mutex // guards answers
+	return func(ctx context.Context, q lib.Ask) (string, error) {
+		mu.Lock()
+		i := slices.IndexFunc(answers, func(a *answer) bool { return a.prompt == q.Prompt })
+		if i < 0 {
+			mu.Unlock()
+			return "", errors.New("nobody was asked this in the record")
+		}
+		a := answers[i]
+		answers = slices.Delete(answers, i, i+1)
+		mu.Unlock()
+		if !a.over {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}
+		wait := time.NewTimer(a.after)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+			return a.text, nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
 // oneForm is JSON with its keys in order.
 func oneForm(b json.RawMessage) string {
 	v, err := bus.DecodeJSON(b)

@@ -29,7 +29,7 @@ func (r *robot) openMind() (err error) {
 		return err
 	}
 	r.persons = newPersons(r.bus)
-	if err := r.persons.hear(); err != nil {
+	if err := errors.Join(r.persons.hear(), r.persons.hearWords()); err != nil {
 		return err
 	}
 	r.traffic = newTraffic()
@@ -77,6 +77,7 @@ func (r *robot) think(ctx context.Context, h *lib.Host) (err error) {
 	h.Confirm = func(ctx context.Context, q lib.Question) error {
 		return r.persons.confirm(ctx, question{Agent: q.Agent, Tool: q.Tool, Args: q.Args, Text: q.Text, Origin: q.Origin})
 	}
+	h.Ask = func(ctx context.Context, q lib.Ask) (string, error) { return r.persons.inquire(ctx, newInquiry(q)) }
 	h.MCP = r.peers.tools
 	return err
 }

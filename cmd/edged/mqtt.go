@@ -139,7 +139,7 @@ func (r *robot) mapping() mqtt.Mapping {
 	}
 	out.InPrefix, out.OutPrefix = m.InPrefix, m.OutPrefix
 	if m.Confirm {
-		out.Subscribe = append([]mqtt.Route{{Filter: answerTopic, QoS: 1}}, out.Subscribe...)
+		out.Subscribe = append([]mqtt.Route{{Filter: answerTopic, QoS: 1}, {Filter: wordsTopic, QoS: 1}}, out.Subscribe...)
 	}
 	if m.InPrefix == "" {
 		out.Subscribe = append([]mqtt.Route{{Filter: hw.StopTopic, QoS: 1}}, out.Subscribe...)

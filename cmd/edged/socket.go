@@ -34,7 +34,7 @@ func (r *robot) handlers() map[string]control.Handler {
 		control.Stop: r.handleStop, control.Resume: r.handleResume, "reload": r.handleReload,
 		control.Status: r.handleStatus, "inspect": r.handleInspect,
 		"pub": r.handlePub, "sub": r.handleSub, "bb": r.handleBB,
-		"ask": r.handleAsk, "confirm": r.handleConfirm, "record": r.handleRecord,
+		"ask": r.handleAsk, "confirm": r.handleConfirm, "answer": r.handleAnswer, "record": r.handleRecord,
 		"trace": r.handleTrace, "snapshot": r.handleSnapshot, "graph": r.handleGraph, "runs": r.handleRuns, "why": r.handleWhy, "backup": r.handleBackup,
 		"eval": evalHandler(func() *lib.Behaviour {
 			b, _ := r.scripts.behaviour()
@@ -110,13 +110,15 @@ func (r *robot) listen(ctx context.Context) (restore func()) {
 			restore = undo
 			r.persons.atTerminal(func(q question) {
 				fmt.Fprintf(r.out, "%s: press y to allow it, n to refuse, within %v\n", q, confirmTime)
+			}, func(q inquiry) {
+				fmt.Fprintf(r.out, "%s: 'edged answer %s TEXT', or the first letter here (%s)\n", q, q.ID, q.wait())
 			})
 		}
 	}
 	return restore
 }
 
-// pressed is a key in the robot's terminal: the space bar stops it, y and n
+// pressed is a key in the robot's terminal: the space bar stops it, others
 // answer the one question that is open.
 func (r *robot) pressed(ctx context.Context, key byte) {
 	switch key {
@@ -126,9 +128,9 @@ func (r *robot) pressed(ctx context.Context, key byte) {
 		if !stopped { // a key that is held down says it once
 			fmt.Fprintln(r.out, "stopped; 'edged resume' goes on")
 		}
-	case 'y', 'n':
-		if q, err := r.persons.answer("", key == 'y'); err == nil {
-			fmt.Fprintf(r.out, "%s: %s\n", map[byte]string{'y': "allowed", 'n': "refused"}[key], q)
+	default:
+		if said, ok := r.persons.key(key); ok {
+			fmt.Fprintln(r.out, said)
 		}
 	}
 }

@@ -101,7 +101,7 @@ type MQTT struct {
 	Publish   []Route `toml:"publish" doc:"what goes out; everything but messages between agents if there is no list"`
 
 	Outbox    Outbox   `toml:"outbox"`
-	Confirm   bool     `toml:"confirm" doc:"people may allow by MQTT what agents ask for"`
+	Confirm   bool     `toml:"confirm" doc:"people may allow by MQTT what agents ask for, and answer questions"`
 	Discovery bool     `toml:"discovery" doc:"tell Home Assistant what the robot has"`
 	Entities  []Entity `toml:"entities" doc:"what else it is told, or in which words"`
 	Users     []User   `toml:"users" doc:"who may connect to the broker inside; needed beyond loopback"`
