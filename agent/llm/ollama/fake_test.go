@@ -1,7 +1,6 @@
 package ollama_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,21 +27,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a server whose /api/chat is a function.
 func fake(t testing.TB, chat http.HandlerFunc) *ollama.Server {
 	t.Helper()
-	mux := http.NewServeMux()
-	mux.HandleFunc("/api/chat", func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body) // until then a handler doesn't hear that the client is gone
-		r.Body = io.NopCloser(bytes.NewReader(b))
-		chat(w, r)
+	url := llmtest.Serve(t, "/api/chat", chat, map[string]string{
+		"/api/show": `{"capabilities":["completion","tools","thinking"],"model_info":{"general.architecture":"qwen2","qwen2.context_length":32768}}`,
+		"/api/ps":   `{"models":[{"name":"m:latest"}]}`,
 	})
-	mux.HandleFunc("/api/show", func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `{"capabilities":["completion","tools","thinking"],"model_info":{"general.architecture":"qwen2","qwen2.context_length":32768}}`)
-	})
-	mux.HandleFunc("/api/ps", func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `{"models":[{"name":"m:latest"}]}`)
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	s, err := ollama.New(ollama.Options{URL: server.URL})
+	s, err := ollama.New(ollama.Options{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,13 +40,11 @@ func fake(t testing.TB, chat http.HandlerFunc) *ollama.Server {
 
 // says makes a chat of fixed lines.
 func says(lines ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		for _, l := range lines {
-			io.WriteString(w, l+"\n")
-			w.(http.Flusher).Flush()
-		}
+	pieces := make([]string, len(lines))
+	for i, l := range lines {
+		pieces[i] = l + "\n"
 	}
+	return llmtest.Pieces("application/x-ndjson", pieces...)
 }
 
 func word(s string) string {
@@ -72,22 +59,6 @@ const (
 )
 
 func hello() llm.Request { return llmtest.Ask("hello") }
-
-func status(code int, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(code); io.WriteString(w, body) }
-}
-
-// hijacked sends raw bytes and breaks the connection.
-func hijacked(raw string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		c, _, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return
-		}
-		io.WriteString(c, raw)
-		c.Close()
-	}
-}
 
 func TestWhatServersDo(t *testing.T) {
 	schema := llmtest.Under(hello(), `{"type":"object"}`)
@@ -115,13 +86,13 @@ func TestWhatServersDo(t *testing.T) {
 		{"no JSON", says(word("sure: {}"), stop), schema, llm.ErrSchema, ""},
 		{"the form of no call", says(word("sure"), stop), required, llm.ErrSchema, ""},
 		{"the form of a call of another tool", says(word(`{"name":"sing","arguments":{}}`), stop), required, llm.ErrSchema, ""},
-		{"queue full", status(503, `{"error":"server busy, please try again.  maximum pending requests exceeded"}`), hello(), llm.ErrQueueFull, ""},
-		{"out of memory", status(500, `{"error":"model requires more system memory (9.1 GiB) than is available (3.0 GiB)"}`), hello(), llm.ErrMemory, ""},
+		{"queue full", llmtest.Status(503, `{"error":"server busy, please try again.  maximum pending requests exceeded"}`), hello(), llm.ErrQueueFull, ""},
+		{"out of memory", llmtest.Status(500, `{"error":"model requires more system memory (9.1 GiB) than is available (3.0 GiB)"}`), hello(), llm.ErrMemory, ""},
 		{"an error in mid-stream", says(word("a"), `{"error":"an error was encountered while running the model: CUDA error"}`), hello(), llm.ErrServer, ""},
 		{"context, in mid-stream", says(`{"error":"the input length exceeds the context length","status":400}`), hello(), llm.ErrContext, ""},
-		{"a page of something else", status(200, "<html>\n<body>router</body>"), hello(), llm.ErrServer, ""},
-		{"not found, as a page", status(404, "404 page not found"), hello(), llm.ErrServer, ""},
-		{"a proxy without a server", status(502, "<html>Bad Gateway</html>"), hello(), llm.ErrDown, ""},
+		{"a page of something else", llmtest.Status(200, "<html>\n<body>router</body>"), hello(), llm.ErrServer, ""},
+		{"not found, as a page", llmtest.Status(404, "404 page not found"), hello(), llm.ErrServer, ""},
+		{"a proxy without a server", llmtest.Status(502, "<html>Bad Gateway</html>"), hello(), llm.ErrDown, ""},
 		{"a line that is no JSON", says(word("a"), "}{"), hello(), llm.ErrServer, ""},
 		{"a line of another shape", says(`{"message":"hello"}`), hello(), llm.ErrServer, ""},
 		{"a line of megabytes", says(word(strings.Repeat("x", 2<<20))), hello(), llm.ErrServer, ""},
@@ -130,8 +101,8 @@ func TestWhatServersDo(t *testing.T) {
 				io.WriteString(w, line)
 			}
 		}, hello(), llm.ErrServer, ""},
-		{"reset before the answer", hijacked(""), hello(), llm.ErrDown, ""},
-		{"reset in mid-answer", hijacked("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"mes"), hello(), llm.ErrDown, ""},
+		{"reset before the answer", llmtest.Broken(""), hello(), llm.ErrDown, ""},
+		{"reset in mid-answer", llmtest.Broken("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"mes"), hello(), llm.ErrDown, ""},
 		{"nothing asked", says(stop), llm.Request{}, llm.ErrEmpty, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -324,6 +295,10 @@ func TestAddress(t *testing.T) {
 	}
 }
 
+func TestPrefix(t *testing.T) {
+	llmtest.SamePrefix(t, func(answer http.HandlerFunc) llm.Model { return fake(t, answer).Model("m") }, says(word("ok"), stop))
+}
+
 // TestContract runs the suite that every model passes.
 func TestContract(t *testing.T) {
 	s := fake(t, func(w http.ResponseWriter, r *http.Request) {
@@ -355,10 +330,7 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte(`{"error":"x","status":500}`), false)
 	f.Add([]byte(`{"message":{"tool_calls":[{"function":{"arguments":null}}]},"done":true}`), true)
 	var body []byte
-	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(string(body))), Request: r}, nil
-	})
-	s, err := ollama.New(ollama.Options{Transport: transport})
+	s, err := ollama.New(ollama.Options{Transport: llmtest.Replies(func() (string, []byte) { return "", body })})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -374,32 +346,15 @@ func FuzzStream(f *testing.F) {
 			}
 			return nil
 		})
-		var trouble *llm.Trouble
-		switch {
-		case err != nil && (!errors.As(err, &trouble) || a.Text != "" || a.Calls != nil):
-			t.Errorf("got %+v, %v", a, err)
-		case err == nil && form && len(a.Calls) == 0 && a.Text != "" && !json.Valid([]byte(a.Text)):
-			t.Errorf("got %q under a schema", a.Text)
-		}
-		for _, c := range a.Calls {
-			if !json.Valid(c.Args) || c.Args[0] != '{' || c.ID == "" {
-				t.Errorf("got arguments %q", c.Args)
-			}
-		}
+		llmtest.WellBehaved(t, r, a, err)
 	})
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // BenchmarkAnswer: what an answer of 64 words costs beside the model. Ollama's
 // own client takes 8 MiB for it.
 func BenchmarkAnswer(b *testing.B) {
-	lines := strings.Repeat(word("word ")+"\n", 64) + stop
-	s, err := ollama.New(ollama.Options{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(lines)), Request: r}, nil
-	})})
+	lines := []byte(strings.Repeat(word("word ")+"\n", 64) + stop)
+	s, err := ollama.New(ollama.Options{Transport: llmtest.Replies(func() (string, []byte) { return "", lines })})
 	if err != nil {
 		b.Fatal(err)
 	}

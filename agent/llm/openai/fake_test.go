@@ -1,7 +1,6 @@
 package openai_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,44 +23,27 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a model on a server whose /chat/completions is a function.
 func fake(t testing.TB, chat http.HandlerFunc) *openai.Model {
 	t.Helper()
-	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body) // until then a handler doesn't hear that the client is gone
-		r.Body = io.NopCloser(bytes.NewReader(b))
-		chat(w, r)
+	url := llmtest.Serve(t, "/v1/chat/completions", chat, map[string]string{
+		"/v1/models": `{"data":[{"id":"/models/qwen.gguf","meta":{"n_ctx_train":32768}}]}`,
 	})
-	mux.HandleFunc("/v1/models", func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `{"data":[{"id":"/models/qwen.gguf","meta":{"n_ctx_train":32768}}]}`)
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	o, err := openai.Parse("m@" + server.URL + "/v1")
+	o, err := openai.Parse("m@" + url + "/v1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return openai.New(o)
 }
 
-func status(code int, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(code); io.WriteString(w, body) }
-}
-
 // says makes an event stream of fixed lines.
 func says(lines ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for _, l := range lines {
-			io.WriteString(w, l+"\n\n")
-			w.(http.Flusher).Flush()
-		}
+	pieces := make([]string, len(lines))
+	for i, l := range lines {
+		pieces[i] = l + "\n\n"
 	}
+	return llmtest.Pieces("text/event-stream", pieces...)
 }
 
 func whole(body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		io.WriteString(w, body)
-	}
+	return llmtest.Body("application/json; charset=utf-8", body)
 }
 
 func delta(fields string) string {
@@ -108,14 +90,14 @@ func TestWhatServersDo(t *testing.T) {
 		{"arguments cut short", says(delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"turn","arguments":"{\"a\":"}}]`), end("tool_calls"), done), hello(), llm.ErrSchema, ""},
 		{"an error in mid-stream", says(word("a"), `data: {"error":{"message":"slot died","type":"server_error"}}`), hello(), llm.ErrServer, ""},
 		{"an error in mid-stream, llama.cpp", says(word("a"), `error: {"code":500,"message":"context size exceeded","type":"exceed_context_size_error"}`), hello(), llm.ErrContext, ""},
-		{"still loading", status(503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`), hello(), llm.ErrDown, ""},
-		{"too many", status(429, `{"error":{"message":"slow down","type":"rate_limit"}}`), hello(), llm.ErrQueueFull, ""},
-		{"no slot", status(503, `{"error":{"message":"no slot available"}}`), hello(), llm.ErrQueueFull, ""},
-		{"a key is wanted", status(401, `{"error":{"message":"Invalid API Key","type":"authentication_error"}}`), hello(), llm.ErrServer, ""},
-		{"unknown model, vLLM", status(404, `{"object":"error","message":"The model `+"`m`"+` does not exist."}`), hello(), llm.ErrUnknownModel, ""},
-		{"no /v1", status(404, "404 page not found"), hello(), llm.ErrServer, ""},
-		{"no tools, llama.cpp", status(500, `{"error":{"message":"tools param requires --jinja flag"}}`), required, llm.ErrNoTools, ""},
-		{"a page", status(200, "<html>\n</html>"), hello(), llm.ErrServer, ""},
+		{"still loading", llmtest.Status(503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`), hello(), llm.ErrDown, ""},
+		{"too many", llmtest.Status(429, `{"error":{"message":"slow down","type":"rate_limit"}}`), hello(), llm.ErrQueueFull, ""},
+		{"no slot", llmtest.Status(503, `{"error":{"message":"no slot available"}}`), hello(), llm.ErrQueueFull, ""},
+		{"a key is wanted", llmtest.Status(401, `{"error":{"message":"Invalid API Key","type":"authentication_error"}}`), hello(), llm.ErrServer, ""},
+		{"unknown model, vLLM", llmtest.Status(404, `{"object":"error","message":"The model `+"`m`"+` does not exist."}`), hello(), llm.ErrUnknownModel, ""},
+		{"no /v1", llmtest.Status(404, "404 page not found"), hello(), llm.ErrServer, ""},
+		{"no tools, llama.cpp", llmtest.Status(500, `{"error":{"message":"tools param requires --jinja flag"}}`), required, llm.ErrNoTools, ""},
+		{"a page", llmtest.Status(200, "<html>\n</html>"), hello(), llm.ErrServer, ""},
 		{"an event that is no JSON", says("data: }{"), hello(), llm.ErrServer, ""},
 		{"a line of megabytes", says(word(strings.Repeat("x", 2<<20))), hello(), llm.ErrServer, ""},
 		{"it never stops", func(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +178,7 @@ func TestRequest(t *testing.T) {
 		got, key = nil, r.Header.Get("Authorization")
 		json.NewDecoder(r.Body).Decode(&got)
 		if got["max_tokens"] != nil && strings.HasPrefix(r.URL.Path, "/new") {
-			status(400, `{"error":{"message":"Unsupported parameter: use 'max_completion_tokens' instead."}}`)(w, r)
+			llmtest.Status(400, `{"error":{"message":"Unsupported parameter: use 'max_completion_tokens' instead."}}`)(w, r)
 			return
 		}
 		says(word("{}"), end("stop"), done)(w, r)
@@ -242,7 +224,7 @@ func TestRequest(t *testing.T) {
 
 // TestSecretStays: no error shows the key.
 func TestSecretStays(t *testing.T) {
-	server := httptest.NewServer(status(401, `{"error":"who are you?"}`))
+	server := httptest.NewServer(llmtest.Status(401, `{"error":"who are you?"}`))
 	defer server.Close()
 	_, err := openai.New(openai.Options{Name: "m", URL: server.URL, Key: "secret"}).Chat(t.Context(), hello(), nil)
 	if err == nil || strings.Contains(err.Error(), "secret") {
@@ -268,7 +250,7 @@ func TestCancelIsHeard(t *testing.T) {
 
 // TestLearns: tools that were refused are not claimed again.
 func TestLearns(t *testing.T) {
-	m := fake(t, status(500, `{"error":{"message":"tools param requires --jinja flag"}}`))
+	m := fake(t, llmtest.Status(500, `{"error":{"message":"tools param requires --jinja flag"}}`))
 	i, err := m.Describe(t.Context()) // one model on the server: its name doesn't matter
 	if err != nil || !i.Tools || i.Context != 32768 {
 		t.Errorf("got %+v, %v", i, err)
@@ -316,6 +298,10 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestPrefix(t *testing.T) {
+	llmtest.SamePrefix(t, func(answer http.HandlerFunc) llm.Model { return fake(t, answer) }, says(word("ok"), end("stop"), done))
+}
+
 func TestContract(t *testing.T) {
 	m := fake(t, func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
@@ -339,10 +325,6 @@ func TestContract(t *testing.T) {
 	})
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // FuzzStream: whatever a server sends, the answer is one of ours.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(word("a")+"\n\n"+end("stop")+"\n\n"+done), false, false)
@@ -351,9 +333,7 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte("error: x\ndata:\n:\n"), false, false)
 	var body []byte
 	var kind string
-	m := openai.New(openai.Options{Name: "m", URL: "http://x/v1", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
-	})})
+	m := openai.New(openai.Options{Name: "m", URL: "http://x/v1", Transport: llmtest.Replies(func() (string, []byte) { return kind, body })})
 	f.Fuzz(func(t *testing.T, b []byte, one, form bool) {
 		body, kind = b, "text/event-stream"
 		if one {
@@ -369,18 +349,7 @@ func FuzzStream(f *testing.F) {
 			}
 			return nil
 		})
-		var trouble *llm.Trouble
-		switch {
-		case err != nil && (!errors.As(err, &trouble) || a.Text != "" || a.Calls != nil):
-			t.Errorf("got %+v, %v", a, err)
-		case err == nil && form && len(a.Calls) == 0 && a.Text != "" && !json.Valid([]byte(a.Text)):
-			t.Errorf("got %q under a schema", a.Text)
-		}
-		for _, c := range a.Calls {
-			if !json.Valid(c.Args) || c.Args[0] != '{' || c.ID == "" {
-				t.Errorf("got call %+v", c)
-			}
-		}
+		llmtest.WellBehaved(t, r, a, err)
 	})
 }
 
