@@ -44,7 +44,7 @@ func (g *Graph) WorstCalls() int {
 // longest gives the cost of the dearest way through a graph without cycles,
 // with all branches that run in parallel.
 func (g *Graph) longest(cost []int) int {
-	const enough = 1 << 40
+	const enough = 1 << 28
 	known := map[int]int{len(g.nodes): 0}
 	var of func(at int) int
 	dearest := func(targets []string) (most int) {
