@@ -159,8 +159,19 @@ func (p *peer) await(at seat, q Prompt) {
 	close(ready)
 }
 
+// messageOf reads an event as a message. A bridge that takes everything, broken
+// JSON too, gives text.
+func messageOf(e bus.Event) (map[string]any, bool) {
+	v := e.Payload()
+	if text, is := v.(string); is {
+		v, _ = bus.DecodeJSON([]byte(text))
+	}
+	m, ok := v.(map[string]any)
+	return m, ok
+}
+
 func idOf(e bus.Event) string {
-	m, _ := e.Payload().(map[string]any)
+	m, _ := messageOf(e)
 	id, _ := m["id"].(string)
 	return id
 }
@@ -172,7 +183,7 @@ func meantFor(e bus.Event, id string) bool {
 
 // peerAnswer reads what a peer said. Its words are others' words.
 func peerAnswer(e bus.Event) (Answer, error) {
-	m, ok := e.Payload().(map[string]any)
+	m, ok := messageOf(e)
 	reason, _ := m["reason"].(string)
 	a := Answer{Tainted: true}
 	switch id, _ := m["id"].(string); {

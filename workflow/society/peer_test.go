@@ -124,7 +124,10 @@ func TestContractNet(t *testing.T) {
 			r.peer("mule", 0, bid(40)), r.peer("crab", time.Second, bid(30)), r.peer("slow", 10*time.Second, bid(1)),
 			r.peer("shy", 0, say(m{"kind": "refuse", "reason": "battery"})),
 			r.peer("odd", 0, say(m{"kind": "propose", "answer": "cheap"})),
-			r.peer("text", 0, say("I can do it for 5")),
+			r.peer("text", 0, say("I can do it for 5")), r.peer("half", 0, say(`{"kind": "propose", "id":`)),
+			r.peer("wire", 0, func(q map[string]any) any {
+				return fmt.Sprintf(`{"kind":"propose","id":%q,"answer":{"cost":50,"eta":1}}`, q["id"])
+			}),
 			r.peer("bare", 0, say(m{"kind": "propose", "id": "", "answer": m{"cost": int64(1), "eta": int64(1)}})),
 			r.peer("sick", 0, say(m{"kind": "failure", "reason": "wheel"})),
 			r.peer("lost", 0, say(m{"kind": "not-understood", "reason": "no bid"})),
@@ -142,7 +145,7 @@ func TestContractNet(t *testing.T) {
 		if res.Status != agent.Done || res.Winner != "crab" || time.Since(start) != 5*time.Second || !res.Tainted {
 			t.Errorf("got %+v after %v", res, time.Since(start))
 		}
-		if names := society.Ranking(res); len(names) != 2 || names[0] != "crab" || names[1] != "mule" {
+		if names := society.Ranking(res); fmt.Sprint(names) != "[crab mule wire]" {
 			t.Errorf("got ranking %v", names)
 		}
 		states := func() map[string]society.State {
@@ -156,7 +159,7 @@ func TestContractNet(t *testing.T) {
 			return got
 		}
 		want := map[string]society.State{"mule": society.OK, "crab": society.OK, "slow": society.TimedOut, "shy": society.Refused, "odd": society.Invalid,
-			"text": society.Invalid, "bare": society.Invalid, "sick": society.Broken, "lost": society.Broken, "gone": society.TimedOut}
+			"text": society.Invalid, "half": society.Invalid, "wire": society.OK, "bare": society.Invalid, "sick": society.Broken, "lost": society.Broken, "gone": society.TimedOut}
 		if got := states(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got  %v\nwant %v", got, want)
 		}
