@@ -39,11 +39,15 @@ type drawnSociety struct {
 func (p picture) plain() any {
 	switch {
 	case p.Graph != nil:
-		return struct {
+		out := struct {
 			Kind string `json:"kind"`
 			graph.Drawing
-			Latest workflow.Outline `json:"latest"`
-		}{"graph", p.Graph.Drawing, p.Graph.Latest}
+			Latest *workflow.Outline `json:"latest,omitempty"`
+		}{Kind: "graph", Drawing: p.Graph.Drawing}
+		if p.Graph.Latest.State != "" {
+			out.Latest = &p.Graph.Latest
+		}
+		return out
 	case p.Society != nil:
 		return struct {
 			Kind string `json:"kind"`
@@ -171,7 +175,7 @@ func folderGraph(ctx context.Context, cfg *config.Config, name string) ([]pictur
 
 // pictures finds what is called so; empty is all.
 func pictures(b *lib.Behaviour, name string) ([]picture, error) {
-	trees := b.Workflows()
+	trees := neat(b.Workflows())
 	latest := map[string]workflow.Outline{} // graphs and interactions, by name
 	var names []string
 	var nodes []workflow.Outline
@@ -231,6 +235,24 @@ func pictures(b *lib.Behaviour, name string) ([]picture, error) {
 		return nil, fmt.Errorf("graph: no workflow, graph or society is called %q%s", name, perhaps(name, names))
 	}
 	return hit, nil
+}
+
+// neat leaves out what nodes of graphs are called in records, and the places
+// that only those have.
+func neat(list []workflow.Outline) []workflow.Outline {
+	out := slices.Clone(list)
+	for i := range out {
+		o := &out[i]
+		o.Children = neat(o.Children)
+		if o.Kind != "graph" {
+			continue
+		}
+		o.Children = slices.DeleteFunc(o.Children, func(c workflow.Outline) bool { return c.Kind == "edge" })
+		for k := range o.Children {
+			o.Children[k].Label = ""
+		}
+	}
+	return out
 }
 
 // isEdge reports whether an outline is that of an interaction.

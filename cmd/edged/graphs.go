@@ -49,7 +49,7 @@ func (g *drawnGraph) text() string {
 			line.State, line.Reason, line.Stopped, line.Elapsed = o.State, o.Reason, o.Stopped, o.Elapsed
 		}
 		if n.Join == string(graph.All) {
-			line.Detail = "waits for all"
+			line.Kind += ", waits for all arms"
 		}
 		b.WriteString("  " + line.Text())
 		if len(n.Writes) > 0 {

@@ -20,6 +20,7 @@ import (
 	"edged/cmd/edged/internal/config"
 	"edged/cmd/edged/internal/control"
 	"edged/starlark/lib"
+	"edged/starlark/value"
 	"edged/workflow"
 	"edged/workflow/society"
 )
@@ -67,6 +68,7 @@ func (i *inspection) declared(values []config.Value) {
 // made fills in what the scripts make. PerCall is how long a model takes.
 func (i *inspection) made(b *lib.Behaviour, perCall time.Duration) {
 	i.Scripts = b.Summary()
+	i.Scripts.Workflows = neat(i.Scripts.Workflows)
 	latest := map[string]workflow.Outline{}
 	for _, tree := range i.Scripts.Workflows {
 		eachNode(tree, func(o workflow.Outline) {
@@ -163,7 +165,7 @@ func (c *cli) inspect(ctx context.Context, path string, perCall time.Duration) (
 			}
 			return inspectFolder(ctx, cfg, cmp.Or(perCall, callTime(cfg)), filepath.Base(path))
 		}
-		return nil, fmt.Errorf("inspect: no file %s", path)
+		return nil, fmt.Errorf("inspect: no file %s%s", path, nearFile(path))
 	}
 	cl, cfg, err := c.meant("inspect", path)
 	if err != nil {
@@ -175,6 +177,18 @@ func (c *cli) inspect(ctx context.Context, path string, perCall time.Duration) (
 	defer cl.Close()
 	i := &inspection{}
 	return i, cl.Call(ctx, "inspect", inspectRequest{perCall}, i)
+}
+
+// nearFile is the script beside it that may have been meant.
+func nearFile(path string) string {
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.star"))
+	if err != nil {
+		return "" // the folder has a name that is a pattern
+	}
+	if near := value.Nearest(path, files); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	return ""
 }
 
 // callTime is how long a model took for an answer, by the record: the median of

@@ -58,6 +58,8 @@ func (b *Behaviour) graphErrors() (list script.Errors) {
 
 // graphHints say what to write instead, by the code of a problem.
 var graphHints = map[string]string{
+	"unknown source":  "add the node, or let the edge begin elsewhere",
+	"unknown target":  "add the node, or lead elsewhere",
 	"no start":        "add an edge from START",
 	"no end":          "lead an edge to END",
 	"unreachable":     "lead an edge to it, or take the node out",
