@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,9 +14,16 @@ import (
 	"go.uber.org/goleak"
 
 	"edged/bus"
+	"edged/tests/peer"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Tests that fill up a disk of their own must be root.
+func TestMain(m *testing.M) {
+	if code, ok := peer.AsRoot(); ok {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var ctx = context.Background()
 

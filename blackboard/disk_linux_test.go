@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edged/bus"
+	"edged/tests/peer"
 )
 
 // Any other error of a commit: the handle is closed, the file opened again and
@@ -173,12 +174,20 @@ func fillUp(t *testing.T, d *Board, ev *events) {
 	}
 }
 
-func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("edged-test", dir, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
-		t.Skip("SKIPPED, needs root for a tmpfs of 1 MiB: ", err)
+// smallDisk mounts a disk that is full soon.
+func smallDisk(t *testing.T, size string) (dir string) {
+	t.Helper()
+	peer.Root(t, "a disk of "+size)
+	dir = t.TempDir()
+	if err := syscall.Mount("edged-test", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
+		peer.Missing(t, fmt.Sprintf("to mount a tmpfs: %v", err))
 	}
-	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := smallDisk(t, "1m")
 	synctest.Test(t, func(t *testing.T) {
 		hub := bus.New(bus.Options{})
 		ev := listen(t, hub)
@@ -196,11 +205,7 @@ func TestFullDisk(t *testing.T) {
 
 // A disk that is full from the beginning, and has room later.
 func TestFullDiskAtStart(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("edged-test", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
-		t.Skip("SKIPPED, needs root for a tmpfs of 64 KiB: ", err)
-	}
-	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	dir := smallDisk(t, "64k")
 	ballast := filepath.Join(dir, "ballast")
 	_ = os.WriteFile(ballast, make([]byte, 64<<10), 0o600)
 	synctest.Test(t, func(t *testing.T) {
