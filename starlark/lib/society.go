@@ -266,7 +266,7 @@ func (e *edge) fits(method string, members []agent.Agent) error {
 	if method == "connect" {
 		switch e.kind {
 		case "Competition", "Coopetition":
-			return &value.Error{Arg: "type", Msg: fmt.Sprintf("connect takes a Delegation, an Oversight or a Cooperation; a %s is of a group", e.kind),
+			return &value.Error{Arg: "type", Msg: fmt.Sprintf("connect takes a Delegation, an Oversight or a Cooperation; %s is of a group", society.Article(e.kind)),
 				Hint: fmt.Sprintf("write %s([%s], %s(…))", groupOf[e.kind], nameList(members), e.kind)}
 		}
 		return nil
@@ -278,7 +278,7 @@ func (e *edge) fits(method string, members []agent.Agent) error {
 	if groupOf[e.kind] == "" {
 		hint = fmt.Sprintf("write connect(source, target, %s(…)) for each pair of %s", e.kind, nameList(members))
 	}
-	return &value.Error{Arg: "type", Msg: fmt.Sprintf("%s does not take a %s: it is an edge of %s", method, e.kind,
+	return &value.Error{Arg: "type", Msg: fmt.Sprintf("%s does not take %s: it is an edge of %s", method, society.Article(e.kind),
 		map[bool]string{true: "two", false: "another kind"}[groupOf[e.kind] == ""]), Hint: hint}
 }
 

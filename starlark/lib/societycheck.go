@@ -14,6 +14,7 @@ import (
 // their agents are there.
 func (b *Behaviour) societyErrors() (list script.Errors) {
 	for _, s := range b.communes() {
+		s.invite()
 		for _, p := range s.s.Check(0) {
 			if p.Warning {
 				continue
@@ -26,6 +27,19 @@ func (b *Behaviour) societyErrors() (list script.Errors) {
 		}
 	}
 	return list
+}
+
+// invite adds those agents of the script that escalations name and that are in
+// no edge.
+func (s *commune) invite() {
+	for _, p := range s.s.Check(0) {
+		for _, a := range s.b.Agents() {
+			if p.Name != "" && a.Name() == p.Name {
+				_, _ = (&appeal{to: a}).in(s) // who can't be added is unknown
+				break
+			}
+		}
+	}
 }
 
 // societyWarnings are those of the check.

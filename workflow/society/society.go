@@ -235,13 +235,21 @@ func (s *Society) make(members []string, r Relation) (*Interaction, error) {
 	}
 	for _, other := range s.edges {
 		if other.r.kind() == r.kind() && r.binary() && slices.Equal(other.members, members) {
-			return nil, fmt.Errorf("there is a %s of these two already", r.kind())
+			return nil, fmt.Errorf("there is %s of these two already", Article(r.kind()))
 		}
 		if other.name == i.name {
 			return nil, fmt.Errorf("two edges are called %q: give one a name of its own", i.name)
 		}
 	}
 	return i, nil
+}
+
+// Article puts "a" or "an" in front of the type of an edge.
+func Article(kind string) string {
+	if strings.HasPrefix(strings.ToLower(kind), "o") {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 // agent finds one by name.

@@ -1,0 +1,109 @@
+package lib_test
+
+import "testing"
+
+func TestSocietyGuardrails(t *testing.T) {
+	play(t, `
+-- main_test.star --
+`+matrixHelp+`
+ROOMS = ["kitchen", "hall", "dock"]
+
+def known_room(plan, state):
+    if plan not in ROOMS:
+        return "there is no room called %s" % plan
+
+def rail(on, check = known_room):
+    return Guardrail("known-rooms", check, on_violation = on)
+
+def review(a, *rails, **kwargs):
+    a = cast(**a)
+    e = Society("x").connect(a["worker"], a["boss"], Oversight(guardrails = list(rails), on_deadlock = a.get("lead"), **kwargs))
+    return outcome(e)
+
+def test_revise_goes_back_to_the_author_alone():
+    got = review(dict(worker = [draft("attic"), draft("hall")], boss = [word("approve", "ok")]), rail("revise"))
+    check("revise", got, ["done", "ok", "hall", "", "worker worker boss"])
+    again, boss = model.prompts()[1], model.prompts()[2]
+    assert.contains(again.user, "no room called attic")
+    assert.contains(again.user, "Your last draft: \"attic\"")
+    assert.true("attic" not in boss.text.replace("there is no room called attic", ""))
+    assert.contains(boss.user, "sent back by a guardrail")
+    assert.eq(expect_event("edged/society/x/guardrail")["violation"], "there is no room called attic")
+
+def test_revise_takes_rounds():
+    got = review(dict(worker = [draft("attic"), draft("cellar")], boss = []), rail("revise"), max_rounds = 2)
+    check("deadlock", got, ["deadlock", "deadlock", "cellar", "", "worker worker"])
+    got = review(dict(worker = [draft("attic")], boss = [], lead = [draft("hall")]), rail("revise"), max_rounds = 1)
+    check("lead", got, ["done", "deadlock: decided by lead", "hall", "", "worker lead"])
+    got = review(dict(worker = [draft("attic")], boss = [], lead = [draft("attic")]), rail("revise"), max_rounds = 1)
+    check("also the lead is looked at", got[:3], ["blocked", "there is no room called attic", "attic"])
+    got = review(dict(worker = [draft("hall"), draft("attic"), draft("dock")], boss = [word("revise", "elsewhere"), word("approve")]), rail("revise"))
+    check("in between", got, ["done", "", "dock", "", "worker boss worker worker boss"])
+
+def test_block():
+    got = review(dict(worker = [draft("attic")], boss = []), rail("block"))
+    check("block", got, ["blocked", "known-rooms: there is no room called attic", "attic", "", "worker"])
+    got = review(dict(worker = [draft("hall")], boss = [word("approve")]), rail("block"))
+    check("fine", got, ["done", "", "hall", "", "worker boss"])
+
+def test_warn():
+    got = review(dict(worker = [draft("attic")], boss = [word("approve")]), rail("warn"))
+    check("warn", got, ["done", "", "attic", "", "worker boss"])
+    assert.eq(expect_event("edged/society/x/guardrail")["on_violation"], "warn")
+
+def test_sanitize():
+    clean = rail("sanitize", lambda plan: replace("hall") if plan == "attic" else None)
+    got = review(dict(worker = [draft("attic")], boss = [word("approve")]), clean)
+    check("sanitize", got, ["done", "", "hall", "", "worker boss"])
+    assert.contains(model.prompts()[1].user, "Draft of worker: \"hall\"")
+    got = review(dict(worker = [draft("attic")], boss = []), rail("sanitize"))
+    check("nothing in its place", got, ["blocked", "known-rooms: there is no room called attic", "attic", "", "worker"])
+
+def test_a_check_that_fails_is_a_violation():
+    got = review(dict(worker = [draft("attic")], boss = []), rail("block", lambda p: p["x"]))
+    check("block", [got[0], got[4]], ["blocked", "worker"])
+    got = review(dict(worker = [draft("attic")], boss = []), rail("revise", lambda p: 7), max_rounds = 1)
+    check("revise", [got[0], got[4]], ["deadlock", "worker"])
+
+def test_competition():
+    def race(a, on, max_rounds = None):
+        a = cast(**a)
+        e = Society("x").compete([a["a"], a["b"]], Competition(guardrails = [rail(on)], resolve = JudgePicks(a["judge"]), max_rounds = max_rounds))
+        got = outcome(e)
+        return got[:4] + [" ".join(sorted(got[4].split(" ")))]
+    n = len(model.prompts())
+    got = race(dict(a = [draft("attic"), draft("hall")], b = [draft("dock")], judge = [holding("hall")]), "revise")
+    check("the one again", got, ["done", "better", "hall", "a", "a a b judge"])
+    judge = model.prompts()[-1]
+    assert.contains(judge.user, "dock")
+    assert.true("attic" not in judge.text)
+    got = race(dict(a = [draft("attic")], b = [draft("dock")], judge = [holding("dock")]), "revise", max_rounds = 1)
+    check("no more rounds: no submission", got, ["done", "better", "dock", "b", "a b judge"])
+    got = race(dict(a = [draft("attic")], b = [draft("dock")], judge = [holding("attic")]), "block")
+    check("what was picked is blocked", got, ["blocked", "known-rooms: there is no room called attic", "attic", "a", "a b judge"])
+    a = cast(a = [draft("attic")], b = [draft("dock")], judge = [pick("none")])
+    e = Society("x").compete([a["a"], a["b"]], Competition(guardrails = [rail("block")], resolve = JudgePicks(a["judge"], on_neither = "best_effort")))
+    r = e.run("go")
+    assert.eq([r.status, r.winner, r.degraded], ["done", "b", True])
+
+def test_cooperation():
+    agree = json.encode({"agree": True})
+    a = cast(a = [draft("attic"), json.encode({"agree": False, "draft": "hall"})], b = [draft("dock"), agree], c = [])
+    e = Society("x").cooperate([a["a"], a["b"]], Cooperation(guardrails = [rail("revise")]))
+    got = outcome(e)
+    check("revise", got, ["done", "", "hall", "", "a b a b"])
+    assert.contains(model.prompts()[1].user, "Make the first version")
+    a = cast(a = [draft("attic"), draft("hall")], b = [draft("dock")])
+    e = Society("x").cooperate([a["a"], a["b"]], Cooperation(merge = "append", guardrails = [rail("revise")]))
+    check("append", outcome(e), ["done", "", ["hall", "dock"], "", "a b a"])
+    join = Cooperation(merge = lambda drafts: " and ".join([d.output for d in drafts]), guardrails = [Guardrail("short", lambda x: "long" if len(x) > 9 else None)])
+    a = cast(a = [draft("hall")], b = [draft("dock")])
+    check("what was put together", outcome(Society("x").cooperate([a["a"], a["b"]], join))[:3], ["blocked", "short: long", "hall and dock"])
+
+def test_state():
+    bb.set("box/closed", "hall")
+    g = Guardrail("open", lambda plan, state: "it is closed" if state["box/closed"] == plan else None)
+    got = review(dict(worker = [draft("hall")], boss = []), g)
+    check("state", got[:2], ["blocked", "open: it is closed"])
+`)
+}
