@@ -176,6 +176,7 @@ func TestQuestionOutlivesTheRobot(t *testing.T) {
 				b = r.start(main)
 				defer r.stop(b)
 				time.Sleep(time.Second)
+				synctest.Wait()
 				if len(asked) != 2 || asked[0].Run != asked[1].Run || asked[0].Path != asked[1].Path || !asked[1].Until.Equal(begun.Add(time.Hour)) || asked[1].By != "graph:g" {
 					t.Fatalf("asked %+v", asked)
 				}
