@@ -140,7 +140,7 @@ func (e *competition) ask(r *run, who string) (question, bool) {
 	case e.market != nil:
 		q.kind, q.ask = ToBid, "Make an offer for the task."
 	case e.negot != nil:
-		q.ask = "Say how it is with you."
+		q.ask = "Give your own " + strings.Join(e.negot.CompeteOn, " and ") + "; the others don't see it."
 	}
 	return q, true
 }

@@ -425,7 +425,7 @@ func TestCoopetition(t *testing.T) {
 	}
 	has(t, c.prompts["scout"][0], "OPEN")
 	has(t, c.prompts["scout"][1], `Agreed: {"door":"OPEN","obstacles":"none"}`)
-	has(t, c.prompts["mule"][1], "Agreed: ")
+	has(t, c.prompts["mule"][1], "Agreed: ", "Give your own claim")
 	hasNot(t, c.prompts["mule"][1], "Your last draft")
 	hasNot(t, strings.Join(c.prompts["scout"], ""), "77")
 	hasNot(t, strings.Join(c.prompts["mule"], ""), "33")

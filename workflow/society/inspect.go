@@ -49,6 +49,9 @@ func (i *Interaction) Seats(task string) ([]Seat, error) {
 		if err := h.stage(e); err != nil {
 			return nil, err
 		}
+		if len(stages) > 1 {
+			h.r.coop = Verdict{Settled: true, Output: "‹agreed›"}
+		}
 	}
 	if err := h.decide(); err != nil {
 		return nil, err
