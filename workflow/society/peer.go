@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -36,8 +37,10 @@ const (
 const (
 	peerSource = "agent:society"
 	replyTopic = "/reply"
-	// lateTime is how long an answer that is too late is still written down.
+	// lateTime is how long an answer that is too late is still written down, and
+	// mostLate for how many turns of a peer.
 	lateTime = 10 * time.Minute
+	mostLate = 32
 )
 
 // Peer makes a speaker of whoever listens to a topic: another robot, a script
@@ -46,11 +49,14 @@ const (
 // has no id, is a malformed answer; one with another id is not for this turn.
 // When its time is over it is told so, and an answer that comes then makes its
 // turn late. What becomes of a proposal it is told too.
-func Peer(b *bus.Bus, topic string) Speaker { return &peer{b, topic} }
+func Peer(b *bus.Bus, topic string) Speaker { return &peer{b: b, topic: topic} }
 
 type peer struct {
 	b     *bus.Bus
 	topic string
+
+	mu   sync.Mutex          // guards late
+	late []*bus.Subscription // turns whose answer is too late, the oldest first
 }
 
 // final: a peer is not asked to repair an answer, its turn may have cost it.
@@ -153,10 +159,17 @@ func (p *peer) await(at seat, q Prompt) {
 		})
 		return err
 	})
-	if err == nil {
-		p.b.Timers().After(lateTime, sub.Close)
-	}
 	close(ready)
+	if err != nil { // the bus is closed
+		return
+	}
+	p.b.Timers().After(lateTime, sub.Close)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.late = append(p.late, sub); len(p.late) > mostLate {
+		p.late[0].Close()
+		p.late = slices.Delete(p.late, 0, 1)
+	}
 }
 
 // messageOf reads an event as a message. A bridge that takes everything, broken

@@ -471,3 +471,75 @@ func TestPeersAfterARestart(t *testing.T) {
 		}
 	})
 }
+
+// TestStoppedMarket: peers hear that nobody waits for them any more.
+func TestStoppedMarket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRobots(t)
+		defer r.b.Close(context.Background())
+		e := auction(t, society.New("fleet", society.Options{}), list{r.peer("mule", 0, bid(40)), r.peer("gone", 0, nil)}, 1, nil)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if _, err := agent.Run(ctx, e, agent.Task{Input: "job"}); err == nil {
+			t.Error("it is done")
+		}
+		synctest.Wait()
+		if got := r.kinds("mule") + ", " + r.kinds("gone"); got != "cfp reject-proposal result, cfp cancel result" {
+			t.Errorf("they heard %s", got)
+		}
+		if q := r.last("gone", "result"); q["status"] == "done" || q["winner"] != nil {
+			t.Errorf("got %v", q)
+		}
+	})
+}
+
+// FuzzPeer: whatever a peer says, its turn ends in one of the states, and
+// whatever is asked is answered in one of the kinds.
+func FuzzPeer(f *testing.F) {
+	for _, text := range []string{`{"kind":"propose","answer":{"cost":1,"eta":2}}`, `{"kind":"propose","answer":7}`, `{"kind":3}`, `[]`, `"x"`, `null`, `{`, ``,
+		`{"kind":"cfp","turn":"bid","task":{"a":1},"form":{"type":"object","properties":{"x":{"type":"integer"}}},"sections":[{"title":"t","text":"x"},3]}`,
+		`{"kind":"request","form":{"type":"object","required":["draft"],"properties":{"draft":{"type":"array"}}},"round":-1}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b := bus.New(bus.Options{})
+		defer b.Close(context.Background())
+		if _, err := b.Handle("robots/x", bus.Queue{}, func(ctx context.Context, e bus.Event) error {
+			id := e.Payload().(map[string]any)["id"]
+			var v any = text
+			if tree, err := bus.DecodeJSON([]byte(text)); err == nil {
+				if v = tree; v != nil {
+					if q, ok := tree.(map[string]any); ok {
+						q["id"] = id
+					}
+				}
+			}
+			_, err := b.Publish(ctx, "mqtt", "robots/x/reply", v)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s := society.New("fleet", society.Options{})
+		other := &society.Agent{Name: "other", Speaker: society.Func(func(context.Context, society.Prompt) (any, error) { return nil, nil })}
+		e := auction(t, s, list{{Name: "x", Speaker: society.Peer(b, "robots/x")}, other}, 1, func(d *society.Competition) { d.Timeout = time.Minute })
+		res, _ := agent.Run(context.Background(), e, agent.Task{Input: "job"})
+		for _, turn := range s.Log().Turns(res.RunID) {
+			switch turn.State {
+			case society.OK, society.Invalid, society.Refused, society.Broken:
+			default:
+				t.Errorf("%q: %s", text, turn.State)
+			}
+		}
+		call, err := bus.DecodeJSON([]byte(text))
+		m, ok := call.(map[string]any)
+		if err != nil || !ok {
+			return
+		}
+		a := &society.Agent{Name: "a", Speaker: society.Func(func(_ context.Context, p society.Prompt) (any, error) { return p.Text(), nil })}
+		switch got := a.Answer(context.Background(), society.Call{Message: m, Origin: "mqtt", Tainted: true}); got["kind"] {
+		case "propose", "inform", "refuse", "failure", "not-understood":
+		default:
+			t.Errorf("%q is answered %v", text, got)
+		}
+	})
+}
