@@ -106,13 +106,16 @@ func (b *Behaviour) mayChange(c *value.Call, capability, what string) error {
 		return err
 	}
 	if r := runOf(c.Context()); r != nil && r.reads && capability == "hw.write" {
-		return readsOnly("moves " + what)
+		return r.readsOnly("moves " + what)
 	}
 	return b.may(c, capability, what)
 }
 
-// readsOnly is the error of a tool that acts although it was declared to read.
-func readsOnly(does string) error {
+// readsOnly is the error of what acts and may only look.
+func (r *run) readsOnly(does string) error {
+	if r.more != nil && r.turn != nil {
+		return &value.Error{Msg: fmt.Sprintf("a turn to %s moves nothing, but it %s", r.turn.Kind, does), Hint: "only who is delegated to acts: use a Delegation"}
+	}
 	return &value.Error{Msg: "the tool was declared to read only, but it " + does, Hint: "declare it with Tool(fn, effect = \"write\"): then it passes the gate"}
 }
 
@@ -199,7 +202,7 @@ func (b *Behaviour) mayPublish(c *value.Call, topic string) error {
 		return err
 	}
 	if r := runOf(c.Context()); r != nil && r.reads && !own(b.folder, "bus.pub", topic) {
-		return readsOnly("publishes " + topic)
+		return r.readsOnly("publishes " + topic)
 	}
 	return b.may(c, "bus.pub", topic)
 }

@@ -41,7 +41,7 @@ func (t *tool) admit(c *value.Call) (json.RawMessage, error) {
 // allowed asks limits, the person and the gate about a call.
 func (t *tool) allowed(ctx context.Context, call llm.Call) error {
 	if r := runOf(ctx); r != nil && r.reads && t.Effect == llm.Write {
-		return readsOnly("calls " + t.Name)
+		return r.readsOnly("calls " + t.Name)
 	}
 	if err := t.check(ctx, call); err != nil {
 		return err

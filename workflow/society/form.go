@@ -81,7 +81,8 @@ func (f *Form) read(a Answer) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
-// filled lets a function leave out the reasons, and say a decision alone.
+// filled lets a function leave out the reasons, call a decision one, and say it
+// alone.
 func (f *Form) filled(v any) any {
 	decision := f.s.Property("verdict")
 	if decision == nil {
@@ -98,6 +99,10 @@ func (f *Form) filled(v any) any {
 		return v
 	}
 	out := maps.Clone(m)
+	if out[decision.Name] == nil && f.s.Property("decision") == nil && out["decision"] != nil {
+		out[decision.Name] = out["decision"]
+		delete(out, "decision")
+	}
 	for _, p := range f.s.Properties {
 		if p.Required && out[p.Name] == nil && (p.Name == "because" || p.Name == "comments") {
 			out[p.Name] = ""
