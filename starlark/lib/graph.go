@@ -214,7 +214,7 @@ var graphMethods = []value.Method[agent.Agent]{
 				{Name: "timeout", Type: value.Duration, Doc: "Cancels an attempt that takes longer."},
 				{Name: "join", Type: value.OneOf("any", "all"), Default: "any", Doc: "any runs it each time an edge to it fires; all once, when none of the branches that were started can still come."},
 				guardrailsParam,
-				{Name: "input", Type: value.Callable, Doc: "Makes its task of the state; missing: what the node before put out, or the run's own task."}},
+				{Name: "input", Type: value.Either(value.String, value.Callable), Doc: "Its task: a key of the state, \"input\" is the run's own task; or a function that makes it of the state. Missing: what the node before put out."}},
 		},
 		Do: (addNode),
 	},
@@ -396,22 +396,36 @@ func addNode(a agent.Agent, c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	o.Guardrails = g.b.rails(rails)
-	input, err := newCallback(c, "input", "state")
-	if err != nil {
+	if o.Input, err = g.input(c, id); err != nil {
 		return nil, err
-	}
-	if input != nil {
-		o.Input = func(ctx context.Context, s graph.State) (any, error) {
-			v, err := g.call(ctx, input, id, s)
-			if err != nil {
-				return nil, err
-			}
-			return value.ToGo(v)
-		}
 	}
 	if err := g.put(c, id, o); err != nil {
 		return nil, err
 	}
 	g.note(c, id)
 	return nil, nil
+}
+
+// input reads what a node's task is made of.
+func (g *scriptGraph) input(c *value.Call, node string) (func(ctx context.Context, s graph.State) (any, error), error) {
+	if key, ok := starlark.AsString(c.Value("input")); ok {
+		return func(_ context.Context, s graph.State) (any, error) {
+			v, ok := s[key]
+			if !ok {
+				return nil, fmt.Errorf("the state has no %q, only %s", key, strings.Join(slices.Sorted(maps.Keys(s)), ", "))
+			}
+			return v, nil
+		}, nil
+	}
+	cb, err := newCallback(c, "input", "state")
+	if err != nil || cb == nil {
+		return nil, err
+	}
+	return func(ctx context.Context, s graph.State) (any, error) {
+		v, err := g.call(ctx, cb, node, s)
+		if err != nil {
+			return nil, err
+		}
+		return value.ToGo(v)
+	}, nil
 }

@@ -111,7 +111,7 @@ def lamp(on):
 
 cook = Agent("cook", fn = lambda task: "cooked " + task)
 meal = Graph("meal")
-meal.node("cook", cook, writes = ["dish"], input = lambda state: state["what"])
+meal.node("cook", cook, writes = ["dish"], input = "what")
 meal.node("steps", Sequence("steps", [lambda task: task + "!", lambda task: task + "?"]))
 meal.node("lamp", Tool(lamp, effect = "write"), input = lambda state: {"on": True})
 meal.node("pick", pick, input = lambda state: {"kg": 1})
@@ -141,6 +141,11 @@ def test_all_kinds_of_nodes():
     assert.eq([c.by for c in r.children], ["cook", "steps", "lamp", "pick", "out"])
     assert.eq([c.by for c in r.children[3].children], ["weigh", "grasp"])
     assert.eq([x["tool"] for x in r.receipts], ["lamp"])
+
+def test_inputs():
+    r = meal.run("soup")
+    assert.eq([r.status, r.by], ["failed", "cook"])
+    assert.contains(r.reason, "the state has no \"what\", only input")
 
 def test_where_agents_go():
     assert.eq(day.run("soup").output["dish"], "cooked soup")
@@ -187,7 +192,7 @@ g.node("plan", review, writes = ["plan"], timeout = "3m", retry = Retry(2, backo
 g.node("quick", body, writes = ["plan"], timeout = "30s")
 g.node("drive", lambda st: follow(st["plan"]), effect = "write")
 g.node("ask", Human("That leaves the fence. Go anyway?", options = ["yes", "no"], timeout = "30s", on_timeout = "no"))
-g.node("answer", body, input = lambda st: st["text"])
+g.node("answer", body, input = "text")
 g.edge(START, "ears")
 g.branch("ears", kind, to = ["weigh", "answer"])
 g.personality("weigh", agent = body, trait = "conscientiousness", threshold = 0.6, above = "plan", below = "quick")
