@@ -382,7 +382,7 @@ var agentMethods = []value.Method[agent.Agent]{
 	},
 	{
 		Func: value.Func{
-			Name: "serve", Doc: "Lets others, on this robot or another, give it tasks: they say Agent(…, topic = …). What comes from elsewhere is data to a model, and leads to no tool that acts unless the agent trusts its origin.",
+			Name: "serve", Doc: "Lets others, on this robot or another, give it tasks and turns of their societies: they say Agent(…, topic = …). What comes from elsewhere is data to a model, and leads to no tool that acts unless the agent trusts its origin.",
 			Example: "Agent(\"scout\", fn = lambda task: \"seen: \" + task).serve(\"guard/scout\")",
 			Params:  []value.Param{{Name: "topic", Type: value.String, Required: true, Positional: true, Doc: "Where the tasks come in."}},
 		},
