@@ -95,6 +95,14 @@ func (h *rehearsal) stage(e inner) (err error) {
 			r.settleBatch()
 		}
 	}
+	for _, who := range e.Members() { // whose turn depends on what is said
+		if slices.ContainsFunc(h.seats, func(s Seat) bool { return s.Agent == who }) {
+			continue
+		}
+		if q, ok := e.ask(r, who); ok {
+			h.seat(r.compile(who, q), q.ask)
+		}
+	}
 	return nil
 }
 
@@ -199,9 +207,11 @@ func (h *rehearsal) decide() error {
 }
 
 // Sights is the table who sees what: every member and decider against what
-// every member and the caller ("") have.
+// every member and the caller ("") have. What a member says is nothing for
+// those whom the protocol never lets listen.
 func (i *Interaction) Sights() (list []Sight) {
 	viewers := append(slices.Clone(i.members), i.r.deciders()...)
+	heard := i.heard()
 	for _, v := range viewers {
 		for _, topic := range []string{TopicTask, TopicCriteria, TopicArtifact} {
 			list = append(list, Sight{v, "", topic, i.e.Sees(v, "", topic)})
@@ -211,11 +221,46 @@ func (i *Interaction) Sights() (list []Sight) {
 				continue
 			}
 			for _, topic := range []string{TopicDraft, TopicSealed, TopicComments, TopicLog} {
-				list = append(list, Sight{v, a, topic, i.e.Sees(v, a, topic)})
+				s := Sight{v, a, topic, i.e.Sees(v, a, topic)}
+				if s.View == Full && slices.Contains(i.members, v) && !heard[[2]string{v, a}] {
+					s.View = Nothing
+				}
+				list = append(list, s)
 			}
 		}
 	}
 	return list
+}
+
+// heard says who hears whom in three rounds, by viewer and author.
+func (i *Interaction) heard() map[[2]string]bool {
+	out := map[[2]string]bool{}
+	f, err := protected(func() (*protocol.Floor, error) { return protocol.Open(i.e.order(), i.members) })
+	if err != nil {
+		return out
+	}
+	_, _ = protected(func() (any, error) { // a protocol of the author's may not get far without what is said
+		for f.Begin() && f.Round() <= 3 {
+			for turns := 0; turns < 4*len(i.members); turns++ {
+				batch := f.Next()
+				if len(batch) == 0 {
+					break
+				}
+				for _, name := range batch {
+					if err := f.Say(protocol.Message{From: name}); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+		return nil, nil
+	})
+	for _, v := range i.members {
+		for _, m := range f.Inbox(v) {
+			out[[2]string{v, m.From}] = true
+		}
+	}
+	return out
 }
 
 // Simulate gives who speaks and who listens for some rounds, a line each.

@@ -134,3 +134,28 @@ func TestOutline(t *testing.T) {
 		t.Errorf("got %s", p)
 	}
 }
+
+// TestSightsAreHeard: what the edge would show to all, the protocol may keep
+// from some; and who has no turn without what others say has a seat all the
+// same.
+func TestSightsAreHeard(t *testing.T) {
+	k := newCast(t)
+	s := society.New("x", society.Options{})
+	e := must(s.Cooperate(list{k.agent("a", draft("1")), k.agent("b", draft("2")), k.agent("c", draft("3"))}, &society.Cooperation{
+		Merge: society.Append, Shared: society.Shared{Protocol: protocol.Sequential{Sees: protocol.Previous}}}))
+	var got []string
+	for _, v := range e.Sights() {
+		if v.Topic == society.TopicDraft && v.View == society.Full {
+			got = append(got, v.Viewer+"<-"+v.Author)
+		}
+	}
+	if strings.Join(got, " ") != "a<-c b<-a c<-b" {
+		t.Errorf("got %v", got)
+	}
+	silent := must(s.Cooperate(list{k.agent("d", draft("1")), k.agent("e", draft("2"))}, &society.Cooperation{
+		Merge: society.Append, Shared: society.Shared{Protocol: protocol.Own{NextSpeaker: func(int) (string, bool) { return "", false }}}}))
+	seats, err := silent.Seats("x")
+	if err != nil || len(seats) != 2 || seats[1].Agent != "e" {
+		t.Errorf("got %v, %v", seats, err)
+	}
+}
