@@ -45,7 +45,7 @@ func (b *Behaviour) people(name string) society.Speaker {
 		q := personal(p)
 		q.By = "society:" + name
 		ask := agent.Func(society.HUMAN, func(ctx context.Context, _ agent.Task) (agent.Result, error) {
-			said, err := b.askOnce(ctx, q)
+			said, err := b.askOnce(ctx, q, func(said string) bool { _, err := q.read(p, said); return err == nil })
 			return agent.Result{Reply: said}, err
 		})
 		place, _ := ctx.Value(placeKey{}).(*workflow.Place)
@@ -67,7 +67,8 @@ func (b *Behaviour) people(name string) society.Speaker {
 // question is what a person is asked in a turn.
 type question struct {
 	Ask
-	field string // of the form that the answer is; "" is all of it
+	field string   // of the form that the answer is; "" is all of it
+	words []string // that decide
 }
 
 // personal makes a question of a turn: a decision has options, a draft in words
@@ -91,9 +92,14 @@ func personal(p society.Prompt) question {
 					q.Options = append(q.Options, s)
 				}
 			}
-			if name == "agree" {
-				q.Options = nil
+			switch {
+			case name == "agree":
 				q.Prompt += " Say \"yes\" to agree, or give the whole new version."
+			case p.Kind == society.ToReview || p.Kind == society.ToAccept:
+				q.words, q.Options = q.Options, nil
+				q.Prompt += fmt.Sprintf(" Say one of %s; what is to change goes after a colon.", strings.Join(q.words, ", "))
+			default:
+				q.words = q.Options
 			}
 			return q
 		}
@@ -113,14 +119,14 @@ func (q question) read(p society.Prompt, said string) (any, error) {
 	switch q.field {
 	case "verdict", "winner":
 		word, more, _ := strings.Cut(said, ":")
-		if pick, ok := among(word, q.Options); ok {
+		if pick, ok := among(word, q.words); ok {
 			why := "comments"
 			if q.field == "winner" {
 				why = "because"
 			}
 			return map[string]any{q.field: pick, why: strings.TrimSpace(more)}, nil
 		}
-		return nil, fmt.Errorf("%w: %q is none of %q", society.ErrMalformed, said, q.Options)
+		return nil, fmt.Errorf("%w: %q is none of %q", society.ErrMalformed, said, q.words)
 	case "agree":
 		if yes, ok := among(said, []string{"yes", "agree", "true"}); ok && yes != "" {
 			return map[string]any{"agree": true}, nil
@@ -142,8 +148,11 @@ func spokenTree(said string) any {
 	return said
 }
 
+// mostAsked is how often a person is asked who says what is no answer.
+const mostAsked = 3
+
 // askOnce asks a question of a step, or finds its answer.
-func (b *Behaviour) askOnce(ctx context.Context, q question) (string, error) {
+func (b *Behaviour) askOnce(ctx context.Context, q question, fits func(string) bool) (string, error) {
 	type asked struct {
 		Prompt  string    `json:"prompt"`
 		Options []string  `json:"options,omitempty"`
@@ -158,7 +167,12 @@ func (b *Behaviour) askOnce(ctx context.Context, q question) (string, error) {
 	}
 	q.Run, q.Path = workflow.RunOf(ctx)
 	q.Asked = old.Asked
-	said, err := b.askPeople(ctx, q.Ask)
+	var said string
+	for range mostAsked {
+		if said, err = b.askPeople(ctx, q.Ask); err != nil || fits(said) {
+			break
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()

@@ -138,7 +138,8 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	_, _ = h.Write([]byte(t.Text()))
 	r.digest = strconv.FormatUint(h.Sum64(), 16)
 	release := r.open(ctx)
-	defer func() { release(ctx.Err() != nil) }()
+	waits := false
+	defer func() { release(waits || ctx.Err() != nil) }()
 	base := context.WithValue(ctx, runKey{}, r)
 	if d := i.r.shared().Deadline; d > 0 {
 		var cancel context.CancelFunc
@@ -146,7 +147,7 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 		defer cancel()
 	}
 	v, err := r.settle(base)
-	if err != nil {
+	if waits = workflow.Unsettled(err); err != nil && !waits {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		} else if base.Err() != nil {
