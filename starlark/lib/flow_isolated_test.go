@@ -2,6 +2,7 @@ package lib_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,61 @@ on("box/driving", lambda ev: bb.set("box/safe", False))
 		t.Fatal(err, r.errors())
 	}
 	if got := string(e.Bytes()); got != `["cancelled","guard lambda",2,"guard "]` {
+		t.Errorf("got %s\n%s", got, r.errors())
+	}
+	if err := b.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestIsolatedGraph: so it is with graphs; what functions return, a choice of
+// the next node or a replacement too, comes through, and errors are those of
+// the load.
+func TestIsolatedGraph(t *testing.T) {
+	r := newRig(t)
+	defer r.close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	sub, err := r.bus.Subscribe("box/out", bus.Queue{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	const main = `
+def weigh(state):
+    return goto("light" if state["kg"] < 2 else "heavy", {"seen": state["kg"]})
+
+slow = Guardrail("slow", lambda payload, state: replace(dict(payload, v = min(payload["v"], state["kg"]))), on_violation = "sanitize")
+g = Graph("g", state = {"log": "append", "n": lambda old, new: (old or 0) + new})
+g.node("weigh", weigh)
+g.node("light", lambda state: {"v": 9, "log": "light", "n": 2}, guardrails = [Guardrail("fine", lambda payload, state: None)])
+g.node("heavy", lambda state: Declined("too heavy"))
+g.node("out", lambda state: [state["seen"], state["v"], state.get("n")], retry = Retry(2))
+g.edge(START, "weigh")
+g.branch("weigh", lambda state: END, to = ["light", "heavy"])
+g.edge("light", "out", guardrails = [slow])
+g.edge("heavy", END)
+g.edge("out", END)
+%s
+on("box/go", lambda ev: bus.publish("box/out", [[g.run({"kg": kg}).status, g.run({"kg": kg}).output.get("out")] for kg in [1, 3]]))
+`
+	opt := lib.Options{Grants: lib.Grants{All: true}, Isolated: &lib.Isolation{Command: host(t)}}
+	if _, err := lib.Load(ctx, r.host, source(strings.Replace(main, "%s", `g.node("lost", weigh)`, 1)), opt); err == nil || !strings.Contains(shown(err), "graph g: no way leads to node lost") {
+		t.Errorf("got %s, want that a node is lost", shown(err))
+	}
+	b, err := lib.Load(ctx, r.host, source(strings.Replace(main, "%s", "g.check()", 1)), opt)
+	if err != nil {
+		t.Fatal(shown(err))
+	}
+	if err := b.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.publish("box/go", nil)
+	e, err := sub.Next(ctx)
+	if err != nil {
+		t.Fatal(err, r.errors())
+	}
+	if got := string(e.Bytes()); got != `[["done",[1,1,2]],["failed",null]]` {
 		t.Errorf("got %s\n%s", got, r.errors())
 	}
 	if err := b.Stop(ctx); err != nil {

@@ -31,10 +31,20 @@ func (g *scriptGraph) place(p graph.Problem) script.Position {
 	defer g.mu.Unlock()
 	for _, what := range []string{p.Edge, p.Node} {
 		if at, ok := g.places[what]; ok && what != "" {
-			return at
+			return g.b.shownAt(at)
 		}
 	}
-	return g.at
+	return g.b.shownAt(g.at)
+}
+
+// shownAt is a place as it can be shown: of isolated scripts only the file is
+// known.
+func (b *Behaviour) shownAt(at script.Position) script.Position {
+	if b.remote == nil {
+		return at
+	}
+	files := b.files()
+	return script.Position{File: files[len(files)-1]}
 }
 
 // graphErrors looks over the graphs that the top level made: their errors are

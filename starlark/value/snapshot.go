@@ -24,13 +24,12 @@ type Snapshotter interface {
 // Snapshot implements [Snapshotter].
 func (o *object[T]) Snapshot() Snapshot {
 	s := Snapshot{Type: o.k.Name, Text: o.String(), Truth: bool(o.Truth()), Attrs: make(starlark.StringDict, len(o.k.Attrs))}
-	for i := range o.k.Attrs {
-		if v, err := o.Attr(o.k.Attrs[i].Name); err == nil {
-			s.Attrs[o.k.Attrs[i].Name] = v
+	for _, name := range o.k.names {
+		if o.k.attrs[name] == nil {
+			s.Methods = append(s.Methods, name)
+		} else if v, err := o.Attr(name); err == nil {
+			s.Attrs[name] = v
 		}
-	}
-	for i := range o.k.Methods {
-		s.Methods = append(s.Methods, o.k.Methods[i].Func.Name)
 	}
 	return s
 }
