@@ -155,7 +155,9 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 		}
 	}
 	res, err := r.result(base, v, err)
-	r.award(context.WithoutCancel(ctx), res, err)
+	if !waits {
+		r.award(context.WithoutCancel(ctx), res, err)
+	}
 	return res, err
 }
 
