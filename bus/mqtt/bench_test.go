@@ -99,19 +99,19 @@ func BenchmarkEmbedded(b *testing.B) {
 func BenchmarkOutside(b *testing.B) {
 	b.Run("edged", func(b *testing.B) {
 		m := startMosquitto(b, "")
-		r := newRobot(b, mqtt.Options{URL: m.url(), ClientID: "bench", Mapping: ruleMapping}).connected(b)
+		r := newRobot(b, mqtt.Options{URL: m.URL(), ClientID: "bench", Mapping: ruleMapping}).connected(b)
 		react(b, r.Bus)
-		flood(b, m.url())
+		flood(b, m.URL())
 	})
 	b.Run("limit", func(b *testing.B) {
 		m := startMosquitto(b, "")
-		c := paho.NewClient(paho.NewClientOptions().AddBroker(m.url()).SetClientID("bench"))
+		c := paho.NewClient(paho.NewClientOptions().AddBroker(m.URL()).SetClientID("bench"))
 		if t := c.Connect(); t.Wait() && t.Error() != nil {
 			b.Fatal(t.Error())
 		}
 		defer c.Disconnect(10)
 		c.Subscribe("sensors/t", 0, func(c paho.Client, _ paho.Message) { c.Publish("actuators/fan", 0, false, `{"on":true}`) }).Wait()
-		flood(b, m.url())
+		flood(b, m.URL())
 	})
 }
 
@@ -152,7 +152,7 @@ func BenchmarkPublish(b *testing.B) {
 	for _, qos := range []byte{0, 1} {
 		b.Run(fmt.Sprint("qos", qos), func(b *testing.B) {
 			m := startMosquitto(b, "")
-			r := newRobot(b, mqtt.Options{URL: m.url(), ClientID: "bench", Limit: 1 << 20, Bytes: 1 << 30,
+			r := newRobot(b, mqtt.Options{URL: m.URL(), ClientID: "bench", Limit: 1 << 20, Bytes: 1 << 30,
 				Mapping: mqtt.Mapping{Publish: []mqtt.Route{{Filter: "out/#", QoS: qos}}}}).connected(b)
 			v := bus.RawJSON(`{"t":31.5}`)
 			b.ReportAllocs()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	paho "github.com/eclipse/paho.mqtt.golang"
+
+	"edged/tests/peer"
 )
 
 // collector is a client of the test with a session of its own: it notes what
@@ -67,7 +69,7 @@ func (c *collector) len() int {
 
 func (c *collector) wait(t testing.TB, n int) []got {
 	t.Helper()
-	eventually(t, 10*time.Second, fmt.Sprintf("%d messages", n), func() bool { return c.len() >= n })
+	peer.Eventually(t, 10*time.Second, fmt.Sprintf("%d messages", n), func() bool { return c.len() >= n })
 	return c.all()
 }
 

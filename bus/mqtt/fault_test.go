@@ -17,6 +17,7 @@ import (
 
 	"edged/bus"
 	"edged/bus/mqtt"
+	"edged/tests/peer"
 )
 
 // (a) and (b): 1,000 messages a second at QoS 1, the broker stopped for 30 s,
@@ -24,22 +25,22 @@ import (
 func TestOutageAndKill(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
-	c := collect(t, m.url(), "n/#", 1)
+	c := collect(t, m.URL(), "n/#", 1)
 	dir := t.TempDir()
-	robot := startChild(t, dir, m.url(), 1000)
-	eventually(t, 20*time.Second, "2,000 arrived", func() bool { return c.len() > 2000 })
-	m.stop(syscall.SIGTERM)
+	robot := startChild(t, dir, m.URL(), 1000)
+	peer.Eventually(t, 20*time.Second, "2,000 arrived", func() bool { return c.len() > 2000 })
+	m.Stop(syscall.SIGTERM)
 	at := noted(dir)
-	eventually(t, 60*time.Second, "half the outage", func() bool { return noted(dir) > at+15_000 })
+	peer.Eventually(t, 60*time.Second, "half the outage", func() bool { return noted(dir) > at+15_000 })
 	_ = robot.Process.Kill()
 	_ = robot.Wait()
-	robot = startChild(t, dir, m.url(), 1000)
-	eventually(t, 60*time.Second, "the outage", func() bool { return noted(dir) > at+30_000 })
-	m.start()
-	eventually(t, 60*time.Second, "2,000 more", func() bool { return noted(dir) > at+32_000 })
+	robot = startChild(t, dir, m.URL(), 1000)
+	peer.Eventually(t, 60*time.Second, "the outage", func() bool { return noted(dir) > at+30_000 })
+	m.Start()
+	peer.Eventually(t, 60*time.Second, "2,000 more", func() bool { return noted(dir) > at+32_000 })
 	finish(t, dir, robot.Wait)
 	n := noted(dir)
-	eventually(t, 30*time.Second, "all arrived", func() bool { return int64(c.len()) >= n && c.distinct() >= n })
+	peer.Eventually(t, 30*time.Second, "all arrived", func() bool { return int64(c.len()) >= n && c.distinct() >= n })
 	if dup := c.numbers(t, n); dup > 200 {
 		t.Errorf("got %d duplicates, want at most 200", dup)
 	}
@@ -59,19 +60,19 @@ func finish(t *testing.T, dir string, wait func() error) {
 func TestKillAtRandom(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
-	c := collect(t, m.url(), "n/#", 1)
+	c := collect(t, m.URL(), "n/#", 1)
 	dir := t.TempDir()
 	for range 8 {
 		at := noted(dir)
-		robot := startChild(t, dir, m.url(), 1000)
+		robot := startChild(t, dir, m.URL(), 1000)
 		more := 50 + rand.Int64N(700)
-		eventually(t, 30*time.Second, "some were taken", func() bool { return noted(dir) > at+more })
+		peer.Eventually(t, 30*time.Second, "some were taken", func() bool { return noted(dir) > at+more })
 		_ = robot.Process.Kill()
 		_ = robot.Wait()
 	}
-	finish(t, dir, startChild(t, dir, m.url(), 1000).Wait)
+	finish(t, dir, startChild(t, dir, m.URL(), 1000).Wait)
 	n := noted(dir)
-	eventually(t, 30*time.Second, "all arrived", func() bool { return int64(c.len()) >= n && c.distinct() >= n })
+	peer.Eventually(t, 30*time.Second, "all arrived", func() bool { return int64(c.len()) >= n && c.distinct() >= n })
 	c.numbers(t, n)
 }
 
@@ -90,11 +91,11 @@ func TestOverflow(t *testing.T) {
 		first    int
 	}{{"drop_oldest", bus.DropOldest, n - limit + 1}, {"drop_new", bus.DropNew, 1}} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := newMosquitto(t, "")
+			m := peer.NewMosquitto(t, "")
 			if slow() {
 				t.Parallel()
 			}
-			r := newRobot(t, mqtt.Options{URL: m.url(), ClientID: "full", Limit: limit, Bytes: 64 << 20, Overflow: tc.overflow,
+			r := newRobot(t, mqtt.Options{URL: m.URL(), ClientID: "full", Limit: limit, Bytes: 64 << 20, Overflow: tc.overflow,
 				Mapping: mqtt.Mapping{Publish: []mqtt.Route{{Filter: "n/#", QoS: 1}}}})
 			i := 0
 			say := func() {
@@ -111,13 +112,13 @@ func TestOverflow(t *testing.T) {
 			for i < n {
 				say()
 			}
-			eventually(t, 60*time.Second, "all were taken or dropped", func() bool {
+			peer.Eventually(t, 60*time.Second, "all were taken or dropped", func() bool {
 				st := r.br.Stats()
 				return st.Waiting == limit && st.DropOldest+st.DropNew == n-limit
 			})
-			m.start()
-			c := collect(t, m.url(), "n/#", 1)
-			eventually(t, 60*time.Second, "all arrived", func() bool { return c.len() >= limit })
+			m.Start()
+			c := collect(t, m.URL(), "n/#", 1)
+			peer.Eventually(t, 60*time.Second, "all arrived", func() bool { return c.len() >= limit })
 			seen := map[string]bool{}
 			for _, g := range c.all() {
 				seen[g.payload] = true
@@ -140,7 +141,7 @@ type proxy struct {
 }
 
 func newProxy(t *testing.T, to string) *proxy {
-	p := &proxy{addr: "127.0.0.1:" + freePort(t), to: to}
+	p := &proxy{addr: "127.0.0.1:" + peer.FreePort(t), to: to}
 	t.Cleanup(p.cut)
 	p.open(t)
 	return p
@@ -148,7 +149,7 @@ func newProxy(t *testing.T, to string) *proxy {
 
 func (p *proxy) open(t *testing.T) {
 	var l net.Listener
-	eventually(t, 10*time.Second, "the proxy listens again", func() (ok bool) { // a fork may hold the old socket for a moment
+	peer.Eventually(t, 10*time.Second, "the proxy listens again", func() (ok bool) { // a fork may hold the old socket for a moment
 		var err error
 		l, err = net.Listen("tcp", p.addr)
 		return err == nil
@@ -196,8 +197,8 @@ func (p *proxy) cut() {
 func TestFlapping(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
-	p := newProxy(t, "127.0.0.1:"+m.port)
-	c := collect(t, m.url(), "n/#", 1)
+	p := newProxy(t, "127.0.0.1:"+m.Port)
+	c := collect(t, m.URL(), "n/#", 1)
 	r := newRobot(t, mqtt.Options{URL: "tcp://" + p.addr, ClientID: "flap", MaxBackoff: 8 * time.Second,
 		Mapping: mqtt.Mapping{Publish: []mqtt.Route{{Filter: "n/#", QoS: 1}}}}).connected(t)
 	begin, n := time.Now(), 0
@@ -210,7 +211,7 @@ func TestFlapping(t *testing.T) {
 	if a, most := r.br.Stats().Attempts, uint64(time.Since(begin).Seconds())+2; a > most {
 		t.Errorf("got %d attempts in %v, want at most %d", a, time.Since(begin), most)
 	}
-	eventually(t, 30*time.Second, "all arrived", func() bool { return c.len() >= n && c.distinct() >= int64(n) })
+	peer.Eventually(t, 30*time.Second, "all arrived", func() bool { return c.len() >= n && c.distinct() >= int64(n) })
 	c.numbers(t, int64(n))
 }
 
@@ -313,7 +314,7 @@ func TestStuckHandler(t *testing.T) {
 	t.Parallel()
 	const stuck = time.Minute
 	m := startMosquitto(t, "")
-	r := newRobot(t, mqtt.Options{URL: m.url(), ClientID: "stuck", KeepAlive: time.Second, Timeout: time.Second,
+	r := newRobot(t, mqtt.Options{URL: m.URL(), ClientID: "stuck", KeepAlive: time.Second, Timeout: time.Second,
 		Mapping: mqtt.Mapping{Subscribe: []mqtt.Route{{Filter: "#", QoS: 1}}}}).connected(t)
 	free := make(chan struct{})
 	s, err := r.Handle("slow/#", bus.Queue{Limit: 8}, func(context.Context, bus.Event) error { <-free; return nil })
@@ -326,8 +327,8 @@ func TestStuckHandler(t *testing.T) {
 	tk := time.NewTicker(250 * time.Millisecond)
 	defer tk.Stop()
 	for end := time.Now().Add(stuck); time.Now().Before(end); <-tk.C {
-		pub(t, m.port, "-t", "slow/x", "-m", "1", "-q", "1")
-		pub(t, m.port, "-t", "quick", "-m", "1", "-q", "1")
+		peer.Pub(t, m.Port, "-t", "slow/x", "-m", "1", "-q", "1")
+		peer.Pub(t, m.Port, "-t", "quick", "-m", "1", "-q", "1")
 		n++
 		other.wait(t, n)
 	}
@@ -342,18 +343,18 @@ func TestStuckHandler(t *testing.T) {
 // (g) the disk is full while the broker is away.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	m := newMosquitto(t, "")
+	m := peer.NewMosquitto(t, "")
 	box, err := openLog(filepath.Join(t.TempDir(), "outbox"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRobot(t, mqtt.Options{URL: m.url(), ClientID: "full-disk", Outbox: box,
+	r := newRobot(t, mqtt.Options{URL: m.URL(), ClientID: "full-disk", Outbox: box,
 		Mapping: mqtt.Mapping{Publish: []mqtt.Route{{Filter: "n/#", QoS: 1}}}})
 	errs := r.hear(t, "edged/error")
 	for i := 1; i <= 300; i++ {
 		r.say(t, "n/x", i)
 		if i%100 == 0 {
-			eventually(t, 10*time.Second, "all were taken", func() bool { return r.br.Stats().Waiting == i })
+			peer.Eventually(t, 10*time.Second, "all were taken", func() bool { return r.br.Stats().Waiting == i })
 			box.setFail(map[int]error{100: syscall.ENOSPC}[i])
 		}
 	}
@@ -363,9 +364,9 @@ func TestDiskFull(t *testing.T) {
 	if e := errs.wait(t, 1); len(e) != 1 || !strings.Contains(fmt.Sprint(e[0].Payload()), "no space left") {
 		t.Errorf("got reports %v, want one about the disk", e)
 	}
-	m.start()
-	c := collect(t, m.url(), "n/#", 1)
-	eventually(t, 30*time.Second, "all arrived", func() bool { return c.len() >= 300 })
+	m.Start()
+	c := collect(t, m.URL(), "n/#", 1)
+	peer.Eventually(t, 30*time.Second, "all arrived", func() bool { return c.len() >= 300 })
 	c.numbers(t, 300)
-	eventually(t, 10*time.Second, "the outbox is empty", func() bool { return box.Len() == 0 })
+	peer.Eventually(t, 10*time.Second, "the outbox is empty", func() bool { return box.Len() == 0 })
 }

@@ -12,6 +12,7 @@ import (
 
 	"edged/bus"
 	"edged/bus/mqtt"
+	"edged/tests/peer"
 )
 
 // Two robots that are bridged both ways: a message crosses each link once.
@@ -27,11 +28,11 @@ func TestNoLoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			br := startMosquitto(t, "")
-			wire := collect(t, br.url(), "#", 1)
-			a := newRobot(t, mqtt.Options{URL: br.url(), ClientID: "a", Mapping: m[0]}).connected(t)
-			b := newRobot(t, mqtt.Options{URL: br.url(), ClientID: "b", Mapping: m[1]}).connected(t)
+			wire := collect(t, br.URL(), "#", 1)
+			a := newRobot(t, mqtt.Options{URL: br.URL(), ClientID: "a", Mapping: m[0]}).connected(t)
+			b := newRobot(t, mqtt.Options{URL: br.URL(), ClientID: "b", Mapping: m[1]}).connected(t)
 			atA, atB := a.hear(t, "#"), b.hear(t, "#")
-			eventually(t, 5*time.Second, "both online", func() bool { return wire.len() >= 2 })
+			peer.Eventually(t, 5*time.Second, "both online", func() bool { return wire.len() >= 2 })
 			skipA, skipB, skip := len(atA.events()), len(atB.events()), wire.len()
 			for range 100 { // the same again and again: content is no mark
 				a.say(t, "x", "from a")
@@ -49,8 +50,8 @@ func TestNoLoop(t *testing.T) {
 				}
 				return own, other
 			}
-			eventually(t, 10*time.Second, "200 on the wire", func() bool { return wire.len() >= skip+200 })
-			eventually(t, 10*time.Second, "100 at each", func() bool {
+			peer.Eventually(t, 10*time.Second, "200 on the wire", func() bool { return wire.len() >= skip+200 })
+			peer.Eventually(t, 10*time.Second, "100 at each", func() bool {
 				_, x := count(atA, skipA)
 				_, y := count(atB, skipB)
 				return x >= 100 && y >= 100
@@ -76,9 +77,9 @@ func TestNoLoop(t *testing.T) {
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
-	pub(t, m.port, "-t", "cmd/lamp", "-m", `"on"`, "-r")
-	pub(t, m.port, "-t", "act/lamp", "-m", `"on"`, "-r")
-	o := mqtt.Options{URL: m.url(), ClientID: "ret", Mapping: mqtt.Mapping{
+	peer.Pub(t, m.Port, "-t", "cmd/lamp", "-m", `"on"`, "-r")
+	peer.Pub(t, m.Port, "-t", "act/lamp", "-m", `"on"`, "-r")
+	o := mqtt.Options{URL: m.URL(), ClientID: "ret", Mapping: mqtt.Mapping{
 		Subscribe: []mqtt.Route{{Filter: "cmd/#", QoS: 1}, {Filter: "act/#", QoS: 1, ActOnRetained: true}},
 		Publish:   []mqtt.Route{{Filter: "state/#", QoS: 1}, {Filter: "always/#", Retain: true}},
 	}}
@@ -103,18 +104,18 @@ func TestRetained(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- br.Serve(ctx) }()
 	list := func() string { mu.Lock(); defer mu.Unlock(); return strings.Join(got, "; ") }
-	eventually(t, 10*time.Second, "both came", func() bool { return strings.Count(list(), ";") == 1 })
+	peer.Eventually(t, 10*time.Second, "both came", func() bool { return strings.Count(list(), ";") == 1 })
 	for _, want := range []string{"cmd/lamp on retained=true", "act/lamp on retained=false"} {
 		if !strings.Contains(list(), want) {
 			t.Errorf("got %q, want %q", list(), want)
 		}
 	}
 	// Unchanged copies after a new connection are no events; a live message is.
-	m.stop(syscall.SIGTERM)
-	m.start()
-	eventually(t, 20*time.Second, "unchanged", func() bool { return br.Stats().Unchanged == 2 })
-	pub(t, m.port, "-t", "cmd/lamp", "-m", `"off"`, "-r")
-	eventually(t, 10*time.Second, "live", func() bool { return strings.Contains(list(), "cmd/lamp off retained=false") })
+	m.Stop(syscall.SIGTERM)
+	m.Start()
+	peer.Eventually(t, 20*time.Second, "unchanged", func() bool { return br.Stats().Unchanged == 2 })
+	peer.Pub(t, m.Port, "-t", "cmd/lamp", "-m", `"off"`, "-r")
+	peer.Eventually(t, 10*time.Second, "live", func() bool { return strings.Contains(list(), "cmd/lamp off retained=false") })
 
 	// Outward: what the bus keeps is retained, and forgotten with it.
 	for _, p := range []func() (bus.Event, error){
@@ -126,8 +127,8 @@ func TestRetained(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 10*time.Second, "retained at the broker", func() bool {
-		c := collect(t, m.url(), "#", 0)
+	peer.Eventually(t, 10*time.Second, "retained at the broker", func() bool {
+		c := collect(t, m.URL(), "#", 0)
 		defer c.c.Disconnect(0)
 		c.wait(t, 4)
 		s := fmt.Sprint(c.all())
@@ -145,8 +146,8 @@ func TestRetained(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
-	p := newProxy(t, "127.0.0.1:"+m.port)
-	c := collect(t, m.url(), "edged/#", 1)
+	p := newProxy(t, "127.0.0.1:"+m.Port)
+	c := collect(t, m.URL(), "edged/#", 1)
 	r := newRobot(t, mqtt.Options{URL: "tcp://" + p.addr, ClientID: "scout"}).connected(t)
 	c.wait(t, 1)
 	p.cut()
@@ -172,11 +173,11 @@ func TestInboundSession(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
 	for _, qos := range []byte{1, 2} {
-		p := newProxy(t, "127.0.0.1:"+m.port)
+		p := newProxy(t, "127.0.0.1:"+m.Port)
 		r := newRobot(t, mqtt.Options{URL: "tcp://" + p.addr, ClientID: fmt.Sprint("session", qos), Mapping: mqtt.Mapping{
 			Subscribe: []mqtt.Route{{Filter: fmt.Sprintf("n%d/#", qos), QoS: qos}}}}).connected(t)
 		in := r.hear(t, "+/x")
-		out := collect(t, m.url(), "none", 0)
+		out := collect(t, m.URL(), "none", 0)
 		for i := range 600 {
 			switch i {
 			case 200:
@@ -188,7 +189,7 @@ func TestInboundSession(t *testing.T) {
 				t.Fatal(s.Error())
 			}
 		}
-		eventually(t, 20*time.Second, "all came", func() bool { return len(in.events()) >= 600 })
+		peer.Eventually(t, 20*time.Second, "all came", func() bool { return len(in.events()) >= 600 })
 		last, dup := int64(-1), 0
 		for _, e := range in.events() {
 			i := e.Payload().(int64)
@@ -210,11 +211,11 @@ func TestInboundSession(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
-	r := newRobot(t, mqtt.Options{URL: m.url(), ClientID: "mal", MaxPacket: 4096, Mapping: mqtt.Mapping{
+	r := newRobot(t, mqtt.Options{URL: m.URL(), ClientID: "mal", MaxPacket: 4096, Mapping: mqtt.Mapping{
 		Subscribe: []mqtt.Route{{Filter: "j/#", QoS: 1}, {Filter: "c/#", QoS: 1, Codec: mqtt.CBOR}, {Filter: "t/#", QoS: 2, Codec: mqtt.Text}},
 		Publish:   []mqtt.Route{{Filter: "out/#", QoS: 1}}}}).connected(t)
 	errs, in := r.hear(t, "edged/error"), r.hear(t, "+/ok")
-	c := collect(t, m.url(), "none", 0)
+	c := collect(t, m.URL(), "none", 0)
 	send := func(topic string, p []byte) {
 		t.Helper()
 		if s := c.c.Publish(topic, 1, false, p); s.Wait() && s.Error() != nil {
@@ -257,12 +258,12 @@ func TestMalformed(t *testing.T) {
 func TestRival(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
-	o := mqtt.Options{URL: m.url(), ClientID: "twin", Backoff: 50 * time.Millisecond, MaxBackoff: 400 * time.Millisecond,
+	o := mqtt.Options{URL: m.URL(), ClientID: "twin", Backoff: 50 * time.Millisecond, MaxBackoff: 400 * time.Millisecond,
 		Mapping: mqtt.Mapping{Subscribe: []mqtt.Route{{Filter: "x", QoS: 1}}}}
 	a := newRobot(t, o)
 	down := a.hear(t, "edged/mqtt/down")
 	newRobot(t, o)
-	eventually(t, 20*time.Second, "named", func() bool {
+	peer.Eventually(t, 20*time.Second, "named", func() bool {
 		for _, e := range down.events() {
 			if strings.Contains(fmt.Sprint(e.Payload()), `another client seems to use the client id "twin"`) {
 				return true
@@ -290,12 +291,12 @@ func TestDiscovery(t *testing.T) {
 	temp := mqtt.Entity{Kind: "sensor", ID: "temp", Name: "Kitchen", State: "state/temp", Unit: "°C", Class: "temperature"}
 	beep := mqtt.Entity{Kind: "button", ID: "beep", Command: "cmd/beep"}
 	run := func(list ...mqtt.Entity) *robot {
-		return newRobot(t, mqtt.Options{URL: m.url(), ClientID: "r2",
+		return newRobot(t, mqtt.Options{URL: m.URL(), ClientID: "r2",
 			Mapping: mqtt.Mapping{OutPrefix: "r2/", Publish: []mqtt.Route{{Filter: "state/#", QoS: 1}},
 				Subscribe: []mqtt.Route{{Filter: "r2/cmd/#", QoS: 1, Strip: "r2/"}}},
 			Discovery: mqtt.Discovery{Enabled: true, Memory: mem, Entities: list}})
 	}
-	c := collect(t, m.url(), "homeassistant/#", 1)
+	c := collect(t, m.URL(), "homeassistant/#", 1)
 	r := run(lamp, temp, beep).connected(t)
 	c.wait(t, 3)
 	found := false
@@ -318,7 +319,7 @@ func TestDiscovery(t *testing.T) {
 	if !found {
 		t.Errorf("the lamp was not announced: %v", c.all())
 	}
-	pub(t, m.port, "-t", "homeassistant/status", "-m", "online")
+	peer.Pub(t, m.Port, "-t", "homeassistant/status", "-m", "online")
 	c.wait(t, 7)
 	if err := r.br.Declare([]mqtt.Entity{lamp, temp}); err != nil { // while it runs
 		t.Fatal(err)
@@ -334,11 +335,11 @@ func TestDiscovery(t *testing.T) {
 			return false
 		}
 	}
-	eventually(t, 10*time.Second, "the button is gone", ghost("homeassistant/button/r2/beep/config"))
+	peer.Eventually(t, 10*time.Second, "the button is gone", ghost("homeassistant/button/r2/beep/config"))
 	r.stop()
 	run(lamp).connected(t) // after a restart
-	eventually(t, 10*time.Second, "the sensor is gone", ghost("homeassistant/sensor/r2/temp/config"))
-	late := collect(t, m.url(), "homeassistant/+/r2/#", 1)
+	peer.Eventually(t, 10*time.Second, "the sensor is gone", ghost("homeassistant/sensor/r2/temp/config"))
+	late := collect(t, m.URL(), "homeassistant/+/r2/#", 1)
 	late.wait(t, 1)
 	if got := late.all(); len(got) != 1 || got[0].topic != "homeassistant/switch/r2/lamp/config" {
 		t.Errorf("got %v, want the lamp only", got)

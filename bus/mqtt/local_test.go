@@ -13,6 +13,7 @@ import (
 	"edged/bus"
 	"edged/bus/mqtt"
 	"edged/bus/mqtt/broker"
+	"edged/tests/peer"
 )
 
 // inside is a robot with a broker of its own.
@@ -73,9 +74,9 @@ func TestLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := collect(t, "tcp://127.0.0.1:"+in.port, "#", 1)
-	eventually(t, 5*time.Second, "retained", func() bool { return strings.Contains(fmt.Sprint(c.all()), "dock/state charging true") })
-	pub(t, in.port, "-t", "board/motor", "-m", "1") // the runtime's own: not for clients
-	pub(t, in.port, "-t", "home/goto", "-m", `{"room":"kitchen"}`, "-q", "1", "-r")
+	peer.Eventually(t, 5*time.Second, "retained", func() bool { return strings.Contains(fmt.Sprint(c.all()), "dock/state charging true") })
+	peer.Pub(t, in.port, "-t", "board/motor", "-m", "1") // the runtime's own: not for clients
+	peer.Pub(t, in.port, "-t", "home/goto", "-m", `{"room":"kitchen"}`, "-q", "1", "-r")
 	e := heard.wait(t, 1)[0]
 	if e.Source != "mqtt" || e.Retained || !e.Keep {
 		t.Errorf("got source %q, retained %v, keep %v, want mqtt, false, true", e.Source, e.Retained, e.Keep)
@@ -83,8 +84,8 @@ func TestLocal(t *testing.T) {
 	if len(forged.events()) != 0 {
 		t.Error("a client changed the board")
 	}
-	eventually(t, 5*time.Second, "the actuator's command", func() bool { return strings.Contains(fmt.Sprint(c.all()), `{motor/cmd {"on":true}`) })
-	eventually(t, 5*time.Second, "the command itself", func() bool { return strings.Contains(fmt.Sprint(c.all()), "{home/goto") })
+	peer.Eventually(t, 5*time.Second, "the actuator's command", func() bool { return strings.Contains(fmt.Sprint(c.all()), `{motor/cmd {"on":true}`) })
+	peer.Eventually(t, 5*time.Second, "the command itself", func() bool { return strings.Contains(fmt.Sprint(c.all()), "{home/goto") })
 	text := fmt.Sprint(c.all())
 	for _, want := range []string{"{lamp/cmd on true", "{edged/r1/status online"} {
 		if !strings.Contains(text, want) {
@@ -150,12 +151,12 @@ func TestLocalDiscovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.wait(t, 2)
-	pub(t, in.port, "-t", "homeassistant/status", "-m", "online")
+	peer.Pub(t, in.port, "-t", "homeassistant/status", "-m", "online")
 	c.wait(t, 4)
 	if err := in.local.Declare([]mqtt.Entity{temp}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 5*time.Second, "the ghost is gone", func() bool {
+	peer.Eventually(t, 5*time.Second, "the ghost is gone", func() bool {
 		return strings.Contains(fmt.Sprint(c.all()), "{homeassistant/button/r1/go/config  ")
 	})
 	for want, e := range map[string]mqtt.Entity{
@@ -171,9 +172,9 @@ func TestLocalDiscovery(t *testing.T) {
 func TestRelay(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
-	c := collect(t, m.url(), "#", 1)
+	c := collect(t, m.URL(), "#", 1)
 	b := bus.New(bus.Options{})
-	br, err := mqtt.New(b, mqtt.Options{URL: m.url(), Name: "cloud", ClientID: "relay", Mapping: mqtt.Mapping{
+	br, err := mqtt.New(b, mqtt.Options{URL: m.URL(), Name: "cloud", ClientID: "relay", Mapping: mqtt.Mapping{
 		Publish: []mqtt.Route{{Filter: "up/#", QoS: 1, Relay: true}, {Filter: "stay/#", QoS: 1}, {Filter: "end", QoS: 1}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -183,12 +184,12 @@ func TestRelay(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- br.Serve(ctx) }()
 	defer func() { cancel(); <-done; br.Close() }()
-	pub(t, in.port, "-t", "up/t", "-m", "1")
-	pub(t, in.port, "-t", "stay/t", "-m", "1")
+	peer.Pub(t, in.port, "-t", "up/t", "-m", "1")
+	peer.Pub(t, in.port, "-t", "stay/t", "-m", "1")
 	if _, err := b.Publish(ctx, "test", "end", 1); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, "the last", func() bool { return strings.Contains(fmt.Sprint(c.all()), "{end 1") })
+	peer.Eventually(t, 10*time.Second, "the last", func() bool { return strings.Contains(fmt.Sprint(c.all()), "{end 1") })
 	if s := fmt.Sprint(c.all()); !strings.Contains(s, "{up/t 1") || strings.Contains(s, "stay/t") {
 		t.Errorf("got %s", s)
 	}

@@ -9,14 +9,15 @@ import (
 
 	"edged/bus"
 	"edged/bus/mqtt"
+	"edged/tests/peer"
 )
 
 // QoS 0 while there is no connection: dropped and counted, but for the state
 // that the bus keeps.
 func TestOfflineQoS0(t *testing.T) {
 	t.Parallel()
-	m := newMosquitto(t, "")
-	r := newRobot(t, mqtt.Options{URL: m.url(), ClientID: "off", Mapping: mqtt.Mapping{Publish: []mqtt.Route{{Filter: "s/#"}, {Filter: "q/#", QoS: 1, Retain: true}}}})
+	m := peer.NewMosquitto(t, "")
+	r := newRobot(t, mqtt.Options{URL: m.URL(), ClientID: "off", Mapping: mqtt.Mapping{Publish: []mqtt.Route{{Filter: "s/#"}, {Filter: "q/#", QoS: 1, Retain: true}}}})
 	for i := range 3 {
 		r.say(t, "s/reading", i)
 		if _, err := r.Retain(t.Context(), "test", "s/state", fmt.Sprint("state ", i)); err != nil {
@@ -24,14 +25,14 @@ func TestOfflineQoS0(t *testing.T) {
 		}
 	}
 	r.say(t, "q/x", 1)
-	eventually(t, 5*time.Second, "counted", func() bool { st := r.br.Stats(); return st.DropOffline == 6 && st.Waiting == 1 })
-	eventually(t, 5*time.Second, "said why", func() bool {
+	peer.Eventually(t, 5*time.Second, "counted", func() bool { st := r.br.Stats(); return st.DropOffline == 6 && st.Waiting == 1 })
+	peer.Eventually(t, 5*time.Second, "said why", func() bool {
 		st := r.br.Stats()
 		return !st.Connected && strings.Contains(st.Reason, "no broker is listening")
 	})
-	m.start()
-	c := collect(t, m.url(), "#", 1)
-	eventually(t, 20*time.Second, "state and message", func() bool {
+	m.Start()
+	c := collect(t, m.URL(), "#", 1)
+	peer.Eventually(t, 20*time.Second, "state and message", func() bool {
 		s := fmt.Sprint(c.all())
 		return strings.Contains(s, "{s/state state 2") && strings.Contains(s, "{q/x 1")
 	})
@@ -46,7 +47,7 @@ func TestOverload(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
 	b := bus.New(bus.Options{Pending: 4})
-	br, err := mqtt.New(b, mqtt.Options{URL: m.url(), ClientID: "over", Backoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
+	br, err := mqtt.New(b, mqtt.Options{URL: m.URL(), ClientID: "over", Backoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
 		Mapping: mqtt.Mapping{Subscribe: []mqtt.Route{{Filter: "n/#", QoS: 1}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -63,13 +64,13 @@ func TestOverload(t *testing.T) {
 	}
 	go func() { _, _ = b.Publish(ctx, "test", "hold", 1) }()
 	<-held
-	c := collect(t, m.url(), "none", 0)
+	c := collect(t, m.URL(), "none", 0)
 	for i := range 30 {
 		c.c.Publish("n/x", 1, false, fmt.Sprint(i)).Wait()
 	}
-	eventually(t, 10*time.Second, "refused", func() bool { return br.Stats().Refused > 0 })
+	peer.Eventually(t, 10*time.Second, "refused", func() bool { return br.Stats().Refused > 0 })
 	close(free)
-	eventually(t, 20*time.Second, "all came", func() bool {
+	peer.Eventually(t, 20*time.Second, "all came", func() bool {
 		seen := map[any]bool{}
 		for _, e := range in.events() {
 			seen[e.Payload()] = true

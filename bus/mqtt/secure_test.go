@@ -20,6 +20,7 @@ import (
 
 	"edged/bus"
 	"edged/bus/mqtt"
+	"edged/tests/peer"
 )
 
 // authority signs certificates for a test and writes them to files.
@@ -73,21 +74,21 @@ func (a *authority) file(name string) string { return filepath.Join(a.dir, name)
 // (h) a wrong password: said in words, and no busy loop. The right one works.
 func TestPassword(t *testing.T) {
 	t.Parallel()
-	m := newMosquitto(t, "listener %PORT% 127.0.0.1\nallow_anonymous false\npassword_file %DIR%/passwords\n")
-	if out, err := exec.Command(peer(t, "mosquitto_passwd"), "-b", "-c", filepath.Join(m.dir, "passwords"), "robot", "right").CombinedOutput(); err != nil {
+	m := peer.NewMosquitto(t, "listener %PORT% 127.0.0.1\nallow_anonymous false\npassword_file %DIR%/passwords\n")
+	if out, err := exec.Command(peer.Tool(t, "mosquitto_passwd"), "-b", "-c", filepath.Join(m.Dir, "passwords"), "robot", "right").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	m.start()
+	m.Start()
 	file := filepath.Join(t.TempDir(), "password")
 	for _, tc := range []struct{ name, user, pass, want string }{
 		{"wrong", "robot", "wrong", `refused user "robot": wrong user name or password`},
 		{"none", "", "", "set mqtt.username"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRobot(t, mqtt.Options{URL: m.url(), ClientID: "pw", Username: tc.user, Password: tc.pass})
+			r := newRobot(t, mqtt.Options{URL: m.URL(), ClientID: "pw", Username: tc.user, Password: tc.pass})
 			down := r.hear(t, "edged/mqtt/down")
 			begin := time.Now()
-			eventually(t, 10*time.Second, "two attempts", func() bool { return r.br.Stats().Attempts >= 3 })
+			peer.Eventually(t, 10*time.Second, "two attempts", func() bool { return r.br.Stats().Attempts >= 3 })
 			if time.Since(begin) < 500*time.Millisecond {
 				t.Errorf("got 3 attempts in %v: a busy loop", time.Since(begin))
 			}
@@ -99,7 +100,7 @@ func TestPassword(t *testing.T) {
 	if err := os.WriteFile(file, []byte("right\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	o := mqtt.Options{URL: m.url(), ClientID: "pw", Username: "robot", PasswordFile: file}
+	o := mqtt.Options{URL: m.URL(), ClientID: "pw", Username: "robot", PasswordFile: file}
 	if _, err := mqtt.New(bus.New(bus.Options{}), o); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a password file that others may read: got %v", err)
 	}
@@ -114,18 +115,18 @@ func TestCertificates(t *testing.T) {
 	t.Parallel()
 	const conf = "listener %PORT% 127.0.0.1\nallow_anonymous true\ncafile %DIR%/ca.crt\ncertfile %DIR%/NAME.crt\n" +
 		"keyfile %DIR%/NAME.key\nrequire_certificate true\n"
-	good := newMosquitto(t, strings.ReplaceAll(conf, "NAME", "good"))
-	old := newMosquitto(t, strings.ReplaceAll(conf, "NAME", "old"))
-	a := newAuthority(t, good.dir)
+	good := peer.NewMosquitto(t, strings.ReplaceAll(conf, "NAME", "good"))
+	old := peer.NewMosquitto(t, strings.ReplaceAll(conf, "NAME", "old"))
+	a := newAuthority(t, good.Dir)
 	a.issue(t, "good", time.Now().Add(time.Hour))
 	a.issue(t, "robot", time.Now().Add(time.Hour))
-	good.start()
-	b := newAuthority(t, old.dir)
+	good.Start()
+	b := newAuthority(t, old.Dir)
 	b.issue(t, "old", time.Now().Add(-time.Hour))
-	old.start()
+	old.Start()
 
-	opt := func(m *mosquitto, a *authority) mqtt.Options {
-		return mqtt.Options{URL: "ssl://127.0.0.1:" + m.port, ClientID: "tls",
+	opt := func(m *peer.Mosquitto, a *authority) mqtt.Options {
+		return mqtt.Options{URL: "ssl://127.0.0.1:" + m.Port, ClientID: "tls",
 			TLS: mqtt.TLS{CA: a.file("ca.crt")}, Mapping: mqtt.Mapping{Subscribe: []mqtt.Route{{Filter: "#", QoS: 1}}}}
 	}
 	o := opt(good, a)
@@ -154,10 +155,10 @@ func TestCertificates(t *testing.T) {
 func TestWebsocket(t *testing.T) {
 	t.Parallel()
 	// Some versions don't start without a plain listener.
-	m := startMosquitto(t, "listener "+freePort(t)+" 127.0.0.1\nlistener %PORT% 127.0.0.1\nprotocol websockets\nallow_anonymous true\n")
-	r := newRobot(t, mqtt.Options{URL: "ws://127.0.0.1:" + m.port, ClientID: "ws", Mapping: mqtt.Mapping{
+	m := startMosquitto(t, "listener "+peer.FreePort(t)+" 127.0.0.1\nlistener %PORT% 127.0.0.1\nprotocol websockets\nallow_anonymous true\n")
+	r := newRobot(t, mqtt.Options{URL: "ws://127.0.0.1:" + m.Port, ClientID: "ws", Mapping: mqtt.Mapping{
 		Subscribe: []mqtt.Route{{Filter: "a/#", QoS: 1}}, Publish: []mqtt.Route{{Filter: "b/#", QoS: 1, Prefix: "a/", Strip: "b/"}}}}).connected(t)
-	other := newRobot(t, mqtt.Options{URL: "ws://127.0.0.1:" + m.port, ClientID: "ws2",
+	other := newRobot(t, mqtt.Options{URL: "ws://127.0.0.1:" + m.Port, ClientID: "ws2",
 		Mapping: mqtt.Mapping{Subscribe: []mqtt.Route{{Filter: "a/#", QoS: 1}}}}).connected(t)
 	in := other.hear(t, "a/x")
 	r.say(t, "b/x", "hello")

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"edged/bus/mqtt"
+	"edged/tests/peer"
 )
 
 // QoS 2 through cut connections: nothing lost, nothing twice.
 func TestExactlyOnce(t *testing.T) {
 	t.Parallel()
 	m := startMosquitto(t, "")
-	p := newProxy(t, "127.0.0.1:"+m.port)
-	c := collect(t, m.url(), "n/#", 2)
+	p := newProxy(t, "127.0.0.1:"+m.Port)
+	c := collect(t, m.URL(), "n/#", 2)
 	r := newRobot(t, mqtt.Options{URL: "tcp://" + p.addr, ClientID: "once", Backoff: 20 * time.Millisecond, MaxBackoff: 100 * time.Millisecond,
 		Mapping: mqtt.Mapping{Publish: []mqtt.Route{{Filter: "n/#", QoS: 2}}}}).connected(t)
 	n := 0
@@ -31,7 +32,7 @@ func TestExactlyOnce(t *testing.T) {
 		p.cut()
 		p.open(t)
 	}
-	eventually(t, 30*time.Second, "all arrived", func() bool { return c.len() >= n && r.br.Stats().Waiting == 0 })
+	peer.Eventually(t, 30*time.Second, "all arrived", func() bool { return c.len() >= n && r.br.Stats().Waiting == 0 })
 	if dup := c.numbers(t, int64(n)); dup != 0 {
 		t.Errorf("got %d duplicates, want none", dup)
 	}
@@ -54,8 +55,8 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	m := startMosquitto(t, "")
-	p := newProxy(t, "127.0.0.1:"+m.port)
-	c := collect(t, m.url(), "n/#", 1)
+	p := newProxy(t, "127.0.0.1:"+m.Port)
+	c := collect(t, m.URL(), "n/#", 1)
 	box, err := openLog(filepath.Join(t.TempDir(), "outbox"))
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +77,8 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	flat := func() (goroutines int, heap uint64) {
-		eventually(t, time.Minute, "connected and empty", func() bool { return r.br.Connected() && r.br.Stats().Waiting == 0 })
-		eventually(t, time.Minute, "all arrived", func() bool { return c.distinct() >= int64(n) })
+		peer.Eventually(t, time.Minute, "connected and empty", func() bool { return r.br.Connected() && r.br.Stats().Waiting == 0 })
+		peer.Eventually(t, time.Minute, "all arrived", func() bool { return c.distinct() >= int64(n) })
 		c.mu.Lock()
 		own := cap(c.list) * 64
 		c.mu.Unlock()
@@ -95,9 +96,9 @@ func TestSoak(t *testing.T) {
 			calm(time.Duration(rand.IntN(2000)) * time.Millisecond)
 			p.open(t)
 		case 1:
-			m.stop(syscall.SIGTERM)
+			m.Stop(syscall.SIGTERM)
 			calm(time.Duration(rand.IntN(5000)) * time.Millisecond)
-			m.start()
+			m.Start()
 		case 2:
 			box.setFail(syscall.ENOSPC)
 			calm(time.Second)

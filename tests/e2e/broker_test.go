@@ -3,11 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,64 +18,34 @@ type mosquitto struct {
 
 func startMosquitto(t *testing.T) *mosquitto {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	return startMosquittoAt(t, port)
+	return startMosquittoAt(t, peer.FreePort(t))
 }
 
 func startMosquittoAt(t *testing.T, port string) *mosquitto {
 	t.Helper()
-	bin := peer.Need(t, "mosquitto", "mosquitto")
-	conf := filepath.Join(t.TempDir(), "mosquitto.conf")
-	if err := os.WriteFile(conf, []byte("listener "+port+" 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, "-c", conf)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
-	m := &mosquitto{t, port}
-	await(t, "mosquitto listens", func() bool {
-		c, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
-	return m
+	m := peer.NewMosquitto(t, "")
+	m.Port = port
+	m.Start()
+	return &mosquitto{t, port}
 }
 
 func (m *mosquitto) url() string { return "tcp://127.0.0.1:" + m.port }
 
 func (m *mosquitto) pub(args ...string) {
 	m.t.Helper()
-	pub := peer.Need(m.t, "mosquitto_pub", "mosquitto-clients")
-	if out, err := exec.Command(pub, append([]string{"-h", "127.0.0.1", "-p", m.port, "-q", "1"}, args...)...).CombinedOutput(); err != nil {
-		m.t.Fatalf("mosquitto_pub: %v\n%s", err, out)
-	}
+	peer.Pub(m.t, m.port, append([]string{"-q", "1"}, args...)...)
 }
 
 // sub notes what arrives, as lines "topic retained payload", until the test
 // ends. It returns when the subscription stands.
 func (m *mosquitto) sub(filters ...string) *output {
 	m.t.Helper()
-	args := []string{"-oL", peer.Need(m.t, "mosquitto_sub", "mosquitto-clients"), "-h", "127.0.0.1", "-p", m.port, "-q", "1", "-d", "-F", "%t %r %p"}
+	args := []string{"-q", "1", "-F", "%t %r %p"}
 	for _, f := range filters {
 		args = append(args, "-t", f)
 	}
-	cmd := exec.Command("stdbuf", args...) // it prints to a pipe in blocks otherwise
 	out := &output{}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		m.t.Fatal(err)
-	}
-	m.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	await(m.t, "mosquitto_sub has subscribed", func() bool { return strings.Contains(out.String(), "Subscribed (mid") })
+	peer.Sub(m.t, &out.Output, m.port, args...)
 	return out
 }
 
@@ -106,12 +72,7 @@ func (o *output) topics(prefix string) (list []string) {
 // await waits for something outside; a busy machine may take its time.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("did not happen: %s", what)
+	peer.Eventually(t, 6*time.Second, what, ok)
 }
 
 // connected waits until the robot's bridge is up.

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -56,22 +55,7 @@ type robot struct {
 }
 
 // output keeps what a process prints.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
+type output struct{ peer.Output }
 
 // start runs edged with a broker on a free port and a data folder in dir.
 func start(t *testing.T, dir string, args ...string) *robot {

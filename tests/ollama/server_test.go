@@ -9,7 +9,6 @@
 package ollama
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -54,25 +53,7 @@ type server struct {
 	path, dir, host string
 	env             []string
 	cmd             *exec.Cmd
-	log             *record
-}
-
-// record is a log that can be read while it is written.
-type record struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.b.Write(p)
-}
-
-func (r *record) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.b.String()
+	log             *peer.Output
 }
 
 // launch starts a server; stop it by the caller.
@@ -84,7 +65,7 @@ func launch(t testing.TB, path, dir string, env ...string) *server {
 	}
 	host := l.Addr().String()
 	l.Close()
-	s := &server{path: path, dir: dir, host: host, env: env, log: &record{}}
+	s := &server{path: path, dir: dir, host: host, env: env, log: &peer.Output{}}
 	s.start(t)
 	return s
 }

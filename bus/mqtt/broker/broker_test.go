@@ -1,7 +1,6 @@
 package broker_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -25,22 +24,10 @@ import (
 	"go.uber.org/goleak"
 
 	"edged/bus/mqtt/broker"
-	peers "edged/tests/peer"
+	"edged/tests/peer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func peer(t testing.TB, name string) string {
-	t.Helper()
-	debian := "mosquitto-clients"
-	switch name {
-	case "mosquitto", "mosquitto_passwd":
-		debian = "mosquitto"
-	case "stdbuf", "timeout":
-		debian = "coreutils"
-	}
-	return peers.Need(t, name, debian)
-}
 
 // serve runs a broker and gives its port; take may be nil.
 func serve(t testing.TB, o broker.Options, take func(topic string, payload []byte, qos byte, retain bool) error) (*broker.Broker, string) {
@@ -71,55 +58,20 @@ func serve(t testing.TB, o broker.Options, take func(topic string, payload []byt
 // tool runs one of mosquitto's clients and gives what it printed.
 func tool(t testing.TB, name, port string, args ...string) (string, error) {
 	t.Helper()
-	out, err := exec.Command(peer(t, name), append([]string{"-h", "127.0.0.1", "-p", port}, args...)...).CombinedOutput()
+	out, err := exec.Command(peer.Tool(t, name), append([]string{"-h", "127.0.0.1", "-p", port}, args...)...).CombinedOutput()
 	return string(out), err
-}
-
-func pub(t testing.TB, port string, args ...string) {
-	t.Helper()
-	if out, err := tool(t, "mosquitto_pub", port, args...); err != nil {
-		t.Fatalf("mosquitto_pub %v: %v: %s", args, err, out)
-	}
-}
-
-type box struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (w *box) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(p)
-}
-
-func (w *box) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.String()
 }
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not so: %s", what)
-		}
-	}
+	peer.Eventually(t, 2*time.Second, what, ok)
 }
 
 // sub starts mosquitto_sub and gives what it has printed so far.
-func sub(t testing.TB, port string, args ...string) *box {
+func sub(t testing.TB, port string, args ...string) *peer.Output {
 	t.Helper()
-	args = append([]string{"-oL", peer(t, "mosquitto_sub"), "-h", "127.0.0.1", "-p", port, "-d", "-F", "%t %p %r %q"}, args...)
-	cmd := exec.Command(peer(t, "stdbuf"), args...)
-	out := &box{}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	eventually(t, "subscribed: "+out.String(), func() bool { return strings.Contains(out.String(), "Subscribed (mid") })
+	out := &peer.Output{}
+	peer.Sub(t, out, port, append([]string{"-F", "%t %p %r %q"}, args...)...)
 	return out
 }
 
@@ -135,10 +87,10 @@ func TestQoSAndRetained(t *testing.T) {
 	})
 	out := sub(t, port, "-t", "a/#", "-q", "2")
 	for _, qos := range []string{"0", "1", "2"} {
-		pub(t, port, "-t", "a/"+qos, "-m", "hi", "-q", qos)
+		peer.Pub(t, port, "-t", "a/"+qos, "-m", "hi", "-q", qos)
 		eventually(t, "client to client, QoS "+qos, func() bool { return strings.Contains(out.String(), "a/"+qos+" hi 0 "+qos) })
 	}
-	pub(t, port, "-t", "a/r", "-m", "kept", "-r")
+	peer.Pub(t, port, "-t", "a/r", "-m", "kept", "-r")
 	if err := b.Publish("a/in", []byte("from inside"), 1, true); err != nil {
 		t.Fatal(err)
 	}
@@ -172,11 +124,11 @@ func TestRefusedMessage(t *testing.T) {
 		return nil
 	})
 	out := sub(t, port, "-t", "#")
-	got, _ := exec.Command(peer(t, "timeout"), "1", peer(t, "mosquitto_pub"), "-h", "127.0.0.1", "-p", port, "-t", "no", "-m", "x", "-q", "1", "-d").CombinedOutput()
+	got, _ := exec.Command(peer.Tool(t, "timeout"), "1", peer.Tool(t, "mosquitto_pub"), "-h", "127.0.0.1", "-p", port, "-t", "no", "-m", "x", "-q", "1", "-d").CombinedOutput()
 	if strings.Contains(string(got), "PUBACK") {
 		t.Errorf("a refused message was acknowledged: %s", got)
 	}
-	pub(t, port, "-t", "yes", "-m", "x", "-q", "1")
+	peer.Pub(t, port, "-t", "yes", "-m", "x", "-q", "1")
 	eventually(t, "the next one", func() bool { return strings.Contains(out.String(), "yes x") })
 	if strings.Contains(out.String(), "no x") {
 		t.Error("a refused message was passed on")
@@ -206,7 +158,7 @@ func TestSession(t *testing.T) {
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "passwords")
-	if out, err := exec.Command(peer(t, "mosquitto_passwd"), "-b", "-c", file, "hashed", "secret").CombinedOutput(); err != nil {
+	if out, err := exec.Command(peer.Tool(t, "mosquitto_passwd"), "-b", "-c", file, "hashed", "secret").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	_ = os.Chmod(file, 0o600)
@@ -233,9 +185,9 @@ func TestUsers(t *testing.T) {
 	if out, _ := tool(t, "mosquitto_sub", port, "-u", "plain", "-P", "pw", "-t", "home/#", "-W", "1", "-d"); !strings.Contains(out, "128") && !strings.Contains(out, "denied") && !strings.Contains(out, "rejected") {
 		t.Errorf("a filter that is wider than the user's: %s", out)
 	}
-	pub(t, port, "-u", "hashed", "-P", "secret", "-t", "home/a/t", "-m", "forged", "-q", "0")
-	pub(t, port, "-u", "plain", "-P", "pw", "-t", "home/a/t", "-m", "21", "-q", "1")
-	pub(t, port, "-u", "plain", "-P", "pw", "-t", "home/secret", "-m", "22", "-q", "1")
+	peer.Pub(t, port, "-u", "hashed", "-P", "secret", "-t", "home/a/t", "-m", "forged", "-q", "0")
+	peer.Pub(t, port, "-u", "plain", "-P", "pw", "-t", "home/a/t", "-m", "21", "-q", "1")
+	peer.Pub(t, port, "-u", "plain", "-P", "pw", "-t", "home/secret", "-m", "22", "-q", "1")
 	eventually(t, "both", func() bool { return strings.Contains(all.String(), "home/secret 22") })
 	eventually(t, "one", func() bool { return strings.Contains(some.String(), "home/a/t 21") })
 	if strings.Contains(some.String(), "secret") || strings.Contains(all.String()+some.String(), "forged") {
@@ -325,7 +277,7 @@ func TestTLS(t *testing.T) {
 		took <- topic + " " + string(p)
 		return nil
 	})
-	pub(t, port, "--cafile", crt, "--cert", crt, "--key", pem8, "-t", "a", "-m", "sealed", "-q", "1")
+	peer.Pub(t, port, "--cafile", crt, "--cert", crt, "--key", pem8, "-t", "a", "-m", "sealed", "-q", "1")
 	if got := <-took; got != "a sealed" {
 		t.Errorf("got %q", got)
 	}
@@ -371,7 +323,7 @@ func TestGarbage(t *testing.T) {
 		}
 		c.Close()
 	}
-	pub(t, port, "-t", "a", "-m", "still there", "-q", "1")
+	peer.Pub(t, port, "-t", "a", "-m", "still there", "-q", "1")
 }
 
 func TestTooManyClients(t *testing.T) {
