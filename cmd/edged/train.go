@@ -74,7 +74,7 @@ func (c *cli) trainVerb() *cobra.Command {
 		}
 		return c.print(done, func(w io.Writer) { done.tell(w, cfg.Dir(), o.mistakes) })
 	})
-	cmd.Long = "Trains a tiny model for the tools of a robot's folder, from the sentences and examples that they list, and tells how\nwell it does with phrasings it has seen, with others, and with sentences that must not move anything (those in\ndecline.txt, one a line, and some that come with edged). It takes 10 to 20 minutes on two cores.\nUse it with model = \"builtin:model.gguf\"; Ollama and llama.cpp load the same file."
+	cmd.Long = "Trains a tiny model for the tools of a robot's folder, from the sentences and examples that they list, and tells how\nwell it does with phrasings it has seen, with others, and with sentences that must not move anything (those in\ndecline.txt, one a line, and some that come with edged). It takes about 10 minutes on two cores.\nUse it with model = \"builtin:model.gguf\"; Ollama and llama.cpp load the same file."
 	f := cmd.Flags()
 	f.StringVarP(&o.out, "out", "o", "", "the file to write; model.gguf in the folder if empty")
 	f.IntVar(&o.Steps, "steps", 0, "steps of training; 1800 if 0")
