@@ -9,7 +9,7 @@
 //	file, err := train.Train(ctx, robot, train.Options{Workers: 2, Spawn: spawn, Progress: tell})
 //	err = file.Write(f, engine.Q8)
 //
-// Training takes about 13 minutes on two cores with AVX2; where there is none,
+// Training takes about 7 minutes on two cores with AVX2; where there is none,
 // on a Pi say, give it fewer steps or a Limit.
 package train
 
