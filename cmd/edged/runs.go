@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -102,29 +103,44 @@ func (c *cli) runs(ctx context.Context, dir string, q runsRequest, full bool) er
 	if err != nil {
 		return err
 	}
-	var answer json.RawMessage
+	var answer any
 	if cl != nil {
 		defer cl.Close()
-		err = cl.Call(ctx, "runs", q, &answer)
+		var text json.RawMessage
+		err = cl.Call(ctx, "runs", q, &text)
+		answer = text
 	} else {
 		answer, err = leftRuns(ctx, cfg, q)
 	}
 	if err != nil {
 		return err
 	}
-	var v any = answer
-	bad := c.print(v, func(w io.Writer) {
+	bad := c.print(answer, func(w io.Writer) {
+		lines := bufio.NewWriter(w)
 		if q.Op == "turns" && q.ID != "" {
-			err = showTurns(w, answer, full)
-			return
+			err = showTurns(lines, answer, full)
+		} else {
+			err = showRuns(lines, q.Op, answer)
 		}
-		err = showRuns(w, q.Op, answer)
+		_ = lines.Flush() // who closes the terminal sees no error
 	})
 	return cmp.Or(bad, err)
 }
 
+// readAs gives an answer of the verb, which is text if it came over the socket.
+func readAs[T any](answer any) (v T, err error) {
+	if text, ok := answer.(json.RawMessage); ok {
+		return v, json.Unmarshal(text, &v)
+	}
+	v, ok := answer.(T)
+	if !ok {
+		return v, fmt.Errorf("runs: the answer is of type %T", answer)
+	}
+	return v, nil
+}
+
 // leftRuns does what is asked in the data folder of a robot that doesn't run.
-func leftRuns(ctx context.Context, cfg *config.Config, q runsRequest) (json.RawMessage, error) {
+func leftRuns(ctx context.Context, cfg *config.Config, q runsRequest) (any, error) {
 	file := filepath.Join(dataDir(cfg), "board.db")
 	if _, err := os.Stat(file); err != nil {
 		return nil, fmt.Errorf("runs: %s has no data yet", cfg.Name)
@@ -145,10 +161,7 @@ func leftRuns(ctx context.Context, cfg *config.Config, q runsRequest) (json.RawM
 	if bad := board.Close(); err == nil {
 		err = bad
 	}
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
+	return v, err
 }
 
 // handleRuns answers runs in the robot.
@@ -233,11 +246,11 @@ func (d *runsDoor) wholeID(part string) (string, error) {
 	return "", fmt.Errorf("runs: no run %q; 'edged runs' lists them", part)
 }
 
-func showRuns(w io.Writer, op string, answer json.RawMessage) error {
+func showRuns(w io.Writer, op string, answer any) error {
 	switch op {
 	case "list":
-		var list []workflow.RunInfo
-		if err := json.Unmarshal(answer, &list); err != nil {
+		list, err := readAs[[]workflow.RunInfo](answer)
+		if err != nil {
 			return err
 		}
 		if len(list) == 0 {
@@ -249,8 +262,8 @@ func showRuns(w io.Writer, op string, answer json.RawMessage) error {
 	case "turns":
 		return showTalks(w, answer)
 	case "show":
-		var r runShown
-		if err := json.Unmarshal(answer, &r); err != nil {
+		r, err := readAs[runShown](answer)
+		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "%s  %s  %s%s\n", r.ID, r.Workflow, r.State, because(r.Reason))
@@ -264,8 +277,8 @@ func showRuns(w io.Writer, op string, answer json.RawMessage) error {
 		}
 		showTurnsAt(w, r.Turns, "")
 	default:
-		var done map[string]string
-		if err := json.Unmarshal(answer, &done); err != nil {
+		done, err := readAs[map[string]string](answer)
+		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "%s %s\n", map[string]string{"resume": "resumed", "cancel": "cancelled", "fork": "made", "decide": "decided", "forget": "forgot"}[op], done["id"])

@@ -126,9 +126,9 @@ func folderSocieties(cfg *config.Config) func(ctx context.Context) ([]*society.S
 }
 
 // showTalks lists interactions.
-func showTalks(w io.Writer, answer json.RawMessage) error {
-	var list []talked
-	if err := json.Unmarshal(answer, &list); err != nil {
+func showTalks(w io.Writer, answer any) error {
+	list, err := readAs[[]talked](answer)
+	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
@@ -142,9 +142,9 @@ func showTalks(w io.Writer, answer json.RawMessage) error {
 }
 
 // showTurns prints a run's turns; full is with all that was asked and said.
-func showTurns(w io.Writer, answer json.RawMessage, full bool) error {
-	var list []society.Turn
-	if err := json.Unmarshal(answer, &list); err != nil {
+func showTurns(w io.Writer, answer any, full bool) error {
+	list, err := readAs[[]society.Turn](answer)
+	if err != nil {
 		return err
 	}
 	var last society.Turn
