@@ -55,6 +55,7 @@ type run struct {
 	task    agent.Task
 	digest  string // of the task
 	foreign bool   // the task is in words of others
+	durable bool   // its turns are on disk before anything follows from them
 	id      string
 	path    string
 	key     string
@@ -129,7 +130,7 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	if trusted == nil {
 		trusted = llm.Trusted
 	}
-	r.foreign = !trusted(t.Origin)
+	r.foreign, r.durable = !trusted(t.Origin), workflow.Durable(ctx)
 	r.tainted = r.foreign || llm.Tainted(ctx)
 	if i.s.o.State != nil {
 		r.state = i.s.o.State(ctx)

@@ -147,8 +147,9 @@ func (l *Log) get(key string, n int) (Turn, bool) {
 	return Turn{}, false
 }
 
-// put writes a turn down; what falls out is forgotten.
-func (l *Log) put(ctx context.Context, t Turn) error {
+// put writes a turn down, with sync for good before it returns; what falls out
+// is forgotten.
+func (l *Log) put(ctx context.Context, t Turn, sync bool) error {
 	t.System, t.Prompt, t.Said = clip(t.System, l.o.Text), clip(t.Prompt, l.o.Text), clip(t.Said, l.o.Text)
 	key := t.key()
 	var gone []string
@@ -181,7 +182,7 @@ func (l *Log) put(ctx context.Context, t Turn) error {
 	ctx = context.WithoutCancel(ctx)
 	text, err := json.Marshal(t)
 	if err == nil {
-		err = l.store.Put(ctx, t.name(), text, true)
+		err = l.store.Put(ctx, t.name(), text, sync)
 	}
 	for _, name := range gone { // what can't be deleted now is found again at the next start
 		_ = l.store.Delete(ctx, name)

@@ -246,7 +246,7 @@ func (r *run) tardy(n int, recorded <-chan struct{}) func(context.Context, bus.E
 		if err != nil {
 			t.Why += ": " + trim(err)
 		}
-		err = r.s.o.Log.put(ctx, t)
+		err = r.s.o.Log.put(ctx, t, r.durable)
 		if r.s.o.Trace != nil {
 			r.s.o.Trace(ctx, t)
 		}

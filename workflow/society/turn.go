@@ -50,7 +50,7 @@ func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(
 	if t.Writes {
 		intent := t
 		intent.State = asked
-		if err := r.s.o.Log.put(ctx, intent); err != nil {
+		if err := r.s.o.Log.put(ctx, intent, r.durable); err != nil {
 			t.State, t.Why = Broken, err.Error()
 			return t, nil, Work{}
 		}
@@ -61,7 +61,7 @@ func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(
 	t.Elapsed = time.Since(t.Started)
 	t.settled(w)
 	r.note(t)
-	if err := r.s.o.Log.put(ctx, t); err != nil && t.State == OK {
+	if err := r.s.o.Log.put(ctx, t, r.durable); err != nil && t.State == OK {
 		t.State, t.Why = Broken, err.Error()
 		v, w = nil, Work{}
 	}
