@@ -11,6 +11,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/workflow"
+	"edged/workflow/workflowtest"
 )
 
 // A step in doubt stops those beside it, and how they end then is no outcome:
@@ -36,15 +37,15 @@ func TestBesideAStepInDoubt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &diary{}
 				tree := workflow.NewSequence("s", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}}, node(d))
-				before := newDisk()
+				before := workflowtest.NewDisk()
 				ctx, _ := runtimeOn(t.Context(), before)
 				dead, cancel := context.WithTimeout(ctx, time.Second/2) // the power goes while it grasps
 				defer cancel()
-				before.stop = cancel
+				before.Power = cancel
 				_, _ = agent.Run(dead, tree, agent.Task{})
 
 				d.lines = nil
-				ctx, runs := runtimeOn(t.Context(), before.reboot())
+				ctx, runs := runtimeOn(t.Context(), before.Reboot())
 				id := runs.List()[0].ID
 				r, _ := runs.Resume(ctx, id, tree)
 				if info, _ := runs.Get(id); r.Status != agent.Escalated || info.State != workflow.StateInDoubt {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -17,76 +16,11 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/workflow"
+	"edged/workflow/workflowtest"
 )
-
-// disk is a store that can die: before its n-th write or right after it.
-type disk struct {
-	mu    sync.Mutex // guards the rest
-	recs  map[string][]byte
-	n     int
-	die   int  // at which write; 0 is never
-	after bool // the write still gets through
-	dead  bool
-	stop  func() // the process dies with it
-}
-
-var errDead = errors.New("power cut")
-
-func newDisk() *disk { return &disk{recs: map[string][]byte{}} }
-
-func (d *disk) write(change func()) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.dead {
-		return errDead
-	}
-	d.n++
-	if d.n == d.die {
-		d.dead = true
-		if d.after {
-			change()
-		}
-		d.stop()
-		return errDead
-	}
-	change()
-	return nil
-}
-
-func (d *disk) Put(_ context.Context, name string, v []byte, sync bool) error {
-	return d.write(func() { d.recs[name] = slices.Clone(v) })
-}
-
-func (d *disk) Delete(_ context.Context, name string) error {
-	return d.write(func() { delete(d.recs, name) })
-}
-
-func (d *disk) Get(name string) ([]byte, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	v, ok := d.recs[name]
-	return v, ok
-}
-
-func (d *disk) All() iter.Seq2[string, []byte] {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	recs := maps.Clone(d.recs)
-	return func(yield func(string, []byte) bool) {
-		for _, k := range slices.Sorted(maps.Keys(recs)) {
-			if !yield(k, recs[k]) {
-				return
-			}
-		}
-	}
-}
-
-// reboot gives the disk as the next process finds it.
-func (d *disk) reboot() *disk { return &disk{recs: maps.Clone(d.recs)} }
 
 // factory makes a tree of steps that note when they begin and when they end.
 type factory struct {
-	d     *disk
 	mu    sync.Mutex // guards the rest
 	began map[string]int
 	ended map[string]int
@@ -144,7 +78,7 @@ func (f *factory) tree(doubt func(context.Context, workflow.Doubt) (workflow.Dec
 // once is how often each step ends in a run that nothing interrupts.
 var once = map[string]int{"look": 1, "grasp": 1, "bad drawer": 1, "box": 1, "stroke": 3, "flaky": 2, "turn": 1, "p1": 1, "p2": 1, "beep": 3, "work": 1}
 
-func runtimeOn(ctx context.Context, d *disk) (context.Context, *workflow.Runs) {
+func runtimeOn(ctx context.Context, d *workflowtest.Disk) (context.Context, *workflow.Runs) {
 	runs := workflow.NewRuns(d, workflow.RunsOptions{})
 	return workflow.WithRuntime(ctx, workflow.Runtime{Runs: runs}), runs
 }
@@ -153,13 +87,13 @@ func runtimeOn(ctx context.Context, d *disk) (context.Context, *workflow.Runs) {
 // with the write done or not, and goes on with what is on the disk.
 func TestKilledAtEveryWrite(t *testing.T) {
 	f := &factory{began: map[string]int{}, ended: map[string]int{}}
-	whole := newDisk()
+	whole := workflowtest.NewDisk()
 	ctx, _ := runtimeOn(t.Context(), whole)
 	if r, err := agent.Run(ctx, f.tree(nil), agent.Task{Input: "x"}); !r.OK() || !maps.Equal(f.ended, once) {
 		t.Fatalf("undisturbed: %v %v %v", r.Status, err, f.ended)
 	}
 	doubts, deaths := 0, 0
-	for n := 1; n <= whole.n; n++ {
+	for n := 1; n <= whole.Writes(); n++ {
 		for _, after := range []bool{false, true} {
 			deaths++
 			doubts += killAt(t, n, after)
@@ -175,17 +109,17 @@ func TestKilledAtEveryWrite(t *testing.T) {
 func killAt(t *testing.T, n int, after bool) (doubts int) {
 	name := fmt.Sprintf("write %d, got through %v", n, after)
 	f := &factory{began: map[string]int{}, ended: map[string]int{}}
-	d := newDisk()
-	d.die, d.after = n, after
+	d := workflowtest.NewDisk()
+	d.Die, d.Through = n, after
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	d.stop = cancel
+	d.Power = cancel
 	ctx, _ = runtimeOn(ctx, d)
 	if r, _ := agent.Run(ctx, f.tree(nil), agent.Task{Input: "x"}); r.OK() {
 		t.Errorf("%s: the run is done although it could not be recorded", name)
 	}
 	safe := map[string]int{} // steps whose outcomes are on the disk
-	next := d.reboot()
+	next := d.Reboot()
 	_, runs := runtimeOn(t.Context(), next)
 	list := runs.List()
 	if len(list) == 0 {
@@ -251,15 +185,15 @@ func killAt(t *testing.T, n int, after bool) (doubts int) {
 
 func TestInDoubt(t *testing.T) {
 	// The process dies after grasp was begun: its intent is the third write.
-	interrupted := func() (*disk, *factory) {
+	interrupted := func() (*workflowtest.Disk, *factory) {
 		f := &factory{began: map[string]int{}, ended: map[string]int{}}
-		d := newDisk()
-		d.die, d.after = 3, true
+		d := workflowtest.NewDisk()
+		d.Die, d.Through = 3, true
 		ctx, cancel := context.WithCancel(t.Context())
-		d.stop = cancel
+		d.Power = cancel
 		ctx, _ = runtimeOn(ctx, d)
 		_, _ = agent.Run(ctx, f.tree(nil), agent.Task{Input: "x"})
-		return d.reboot(), f
+		return d.Reboot(), f
 	}
 	for verdict, want := range map[workflow.Decision]string{
 		workflow.RunAgain: "done all right 1", workflow.TakeAsDone: "done all right 0",
@@ -301,7 +235,7 @@ func TestInDoubt(t *testing.T) {
 // was cut off is in doubt.
 func TestStoppedAndResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, st := &diary{}, newDisk()
+		d, st := &diary{}, workflowtest.NewDisk()
 		tree := workflow.NewSequence("s", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}},
 			d.long("a", time.Second), workflow.NewDelay("", workflow.Options{}, time.Minute, nil), d.long("b", time.Second))
 		ctx, runs := runtimeOn(t.Context(), st)
@@ -324,7 +258,7 @@ func TestStoppedAndResumed(t *testing.T) {
 func TestRunsOneByOne(t *testing.T) {
 	f := &factory{began: map[string]int{}, ended: map[string]int{}}
 	tree := f.tree(nil)
-	ctx, runs := runtimeOn(t.Context(), newDisk())
+	ctx, runs := runtimeOn(t.Context(), workflowtest.NewDisk())
 	r, _ := agent.Run(ctx, tree, agent.Task{Input: "x"})
 	info, _ := runs.Get(r.RunID)
 	check(t, fmt.Sprint(info.Workflow, " ", info.State, " ", info.Reply, " ", info.Task.Input), "tidy done all right x")
@@ -377,7 +311,7 @@ func TestCancelARunUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}
 		tree := workflow.NewSequence("s", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true, OnHalt: d.halt("s")}}, d.long("a", time.Hour))
-		ctx, runs := runtimeOn(t.Context(), newDisk())
+		ctx, runs := runtimeOn(t.Context(), workflowtest.NewDisk())
 		time.AfterFunc(time.Second, func() {
 			id := runs.List()[0].ID
 			check(t, runs.List()[0].State, "running")
@@ -397,14 +331,14 @@ func TestCancelARunUnderWay(t *testing.T) {
 
 func TestOldRunsAreForgotten(t *testing.T) {
 	f := &factory{began: map[string]int{}, ended: map[string]int{}}
-	d := newDisk()
+	d := workflowtest.NewDisk()
 	runs := workflow.NewRuns(d, workflow.RunsOptions{Keep: 3})
 	ctx := workflow.WithRuntime(t.Context(), workflow.Runtime{Runs: runs})
 	tree := workflow.NewSequence("s", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}}, f.step("a"))
 	for range 10 {
 		_, _ = agent.Run(ctx, tree, agent.Task{})
 	}
-	check(t, fmt.Sprint(len(runs.List()), len(d.recs)), "3 6")
+	check(t, fmt.Sprint(len(runs.List()), len(d.Records())), "3 6")
 	// Without a store there is no run.
 	r, _ := agent.Run(t.Context(), tree, agent.Task{})
 	check(t, outcomeOf(r), "failed s is to be recorded and there is no store")
@@ -413,7 +347,7 @@ func TestOldRunsAreForgotten(t *testing.T) {
 // A repeat for ever keeps no records of what is behind it.
 func TestRepeatIsBounded(t *testing.T) {
 	f := &factory{began: map[string]int{}, ended: map[string]int{}}
-	d := newDisk()
+	d := workflowtest.NewDisk()
 	ctx, runs := runtimeOn(t.Context(), d)
 	ctx, cancel := context.WithCancel(ctx)
 	n := 0
@@ -427,8 +361,8 @@ func TestRepeatIsBounded(t *testing.T) {
 	tree := workflow.NewSequence("s", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}},
 		workflow.NewRepeat("", workflow.Options{}, 0, workflow.NewSequence("in", workflow.SequenceOptions{}, f.step("x"), step)))
 	_, _ = agent.Run(ctx, tree, agent.Task{})
-	if len(d.recs) > 5 {
-		t.Errorf("%d records of one iteration: %v", len(d.recs), slices.Sorted(maps.Keys(d.recs)))
+	if len(d.Records()) > 5 {
+		t.Errorf("%d records of one iteration: %v", len(d.Records()), slices.Sorted(maps.Keys(d.Records())))
 	}
 	ctx, runs2 := runtimeOn(t.Context(), d)
 	ctx, cancel = context.WithCancel(ctx)

@@ -14,6 +14,7 @@ import (
 	"edged/agent"
 	"edged/bus"
 	"edged/workflow"
+	"edged/workflow/workflowtest"
 )
 
 // diary notes what happened, in order.
@@ -237,7 +238,7 @@ func TestReactiveCondition(t *testing.T) {
 // with what the world is then, and does not know of old turns.
 func TestReactiveAndDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, d, st := newWorld(), &diary{}, newDisk()
+		w, d, st := newWorld(), &diary{}, workflowtest.NewDisk()
 		tree := workflow.NewFallback("life", workflow.FallbackOptions{Reactive: true, Options: workflow.Options{Checkpoint: true}},
 			workflow.NewStep(d.long("charge", time.Second), workflow.Options{Guard: w.guard("low")}),
 			workflow.NewSequence("patrol", workflow.SequenceOptions{}, d.long("a", time.Second), d.long("b", 10*time.Second)))

@@ -15,6 +15,7 @@ import (
 	"edged/blackboard"
 	"edged/bus"
 	"edged/workflow"
+	"edged/workflow/workflowtest"
 )
 
 var _ workflow.Store = (*blackboard.Records)(nil)
@@ -84,17 +85,17 @@ func TestAnyTreeSurvives(t *testing.T) {
 		n := 0
 		again := func(context.Context, workflow.Doubt) (workflow.Decision, error) { return workflow.RunAgain, nil }
 		tree := workflow.NewSequence("root", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true, OnInDoubt: again}}, grow(r, 3, &n))
-		ctx, _ := runtimeOn(t.Context(), newDisk())
+		ctx, _ := runtimeOn(t.Context(), workflowtest.NewDisk())
 		res, err := agent.Run(ctx, tree, agent.Task{Input: "x"})
 		if res.OK() != (err == nil) || agent.StatusOf(err) != res.Status {
 			r.Fatalf("got %v with %v", res.Status, err)
 		}
 		want := summaryOf(res)
-		d, id := newDisk(), ""
+		d, id := workflowtest.NewDisk(), ""
 		for range 1000 {
-			d.die, d.after = rapid.IntRange(1, 12).Draw(r, "dies at"), rapid.Bool().Draw(r, "gets through")
+			d.Die, d.Through = rapid.IntRange(1, 12).Draw(r, "dies at"), rapid.Bool().Draw(r, "gets through")
 			ctx, cancel := context.WithCancel(t.Context())
-			d.stop = cancel
+			d.Power = cancel
 			ctx, runs := runtimeOn(ctx, d)
 			if id == "" {
 				res, _ = agent.Run(ctx, tree, agent.Task{Input: "x"})
@@ -102,8 +103,8 @@ func TestAnyTreeSurvives(t *testing.T) {
 				res, _ = runs.Resume(ctx, id, tree)
 			}
 			cancel()
-			dead := d.dead
-			d = d.reboot()
+			dead := d.Dead()
+			d = d.Reboot()
 			_, runs = runtimeOn(t.Context(), d)
 			if list := runs.List(); len(list) > 0 {
 				id = list[0].ID
@@ -176,7 +177,7 @@ func TestWrappedNodes(t *testing.T) {
 	in := wrapped{workflow.NewSequence("in", workflow.SequenceOptions{}, wrapped{f.step("a")}, wrapped{f.write("b")})}
 	tree := wrapped{workflow.NewSequence("out", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}}, in)}
 	check(t, workflow.Describe(tree).Children[0].Children[1].Effect, "write")
-	d := newDisk()
+	d := workflowtest.NewDisk()
 	ctx, runs := runtimeOn(t.Context(), d)
 	r, _ := agent.Run(ctx, tree, agent.Task{})
 	info, _ := runs.Get(r.RunID)

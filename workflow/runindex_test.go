@@ -12,6 +12,7 @@ import (
 	"edged/blackboard"
 	"edged/bus"
 	"edged/workflow"
+	"edged/workflow/workflowtest"
 )
 
 // TestIndexIsWhatIsStored: whatever is done with runs, the one that did it and
@@ -19,7 +20,7 @@ import (
 func TestIndexIsWhatIsStored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &factory{began: map[string]int{}, ended: map[string]int{}}
-		d := newDisk()
+		d := workflowtest.NewDisk()
 		keep := rapid.IntRange(1, 4).Draw(t, "keep")
 		runs := workflow.NewRuns(d, workflow.RunsOptions{Keep: keep})
 		ctx := workflow.WithRuntime(context.Background(), workflow.Runtime{Runs: runs})

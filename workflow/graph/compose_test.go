@@ -16,6 +16,7 @@ import (
 	"edged/bus"
 	"edged/workflow"
 	"edged/workflow/graph"
+	"edged/workflow/workflowtest"
 )
 
 // Branches that part and join, round and round.
@@ -80,7 +81,7 @@ func TestFoundAndGone(t *testing.T) {
 	node(g, d.says("a"))
 	g.Edge(graph.Start, "a")
 	g.Discover("a", graph.Discovery{Query: "cam"})
-	ctx, runs := on(t.Context(), newDisk())
+	ctx, runs := on(t.Context(), workflowtest.NewDisk())
 	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
 	check(t, outcomeOf(r)+"; "+d.String(), "done cam; a(x), cam(a)")
 	id, err := g.Fork(ctx, runs, r.RunID, "2", nil)
@@ -104,7 +105,7 @@ func TestNestedQuestion(t *testing.T) {
 		out.Node("seq", workflow.NewSequence("seq", workflow.SequenceOptions{}, d.says("a"), in), graph.NodeOptions{})
 		return line(out, "seq")
 	}
-	ctx, runs := on(t.Context(), newDisk())
+	ctx, runs := on(t.Context(), workflowtest.NewDisk())
 	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x"})
 	check(t, outcomeOf(r), "escalated waits for an answer: go?")
 	r, err := make().Resume(ctx, runs, r.RunID, "no")

@@ -19,6 +19,7 @@ import (
 	"edged/bus"
 	"edged/workflow"
 	"edged/workflow/graph"
+	"edged/workflow/workflowtest"
 )
 
 // plant makes graphs whose nodes note how often they began and ended.
@@ -109,7 +110,7 @@ const wholeLog = "['look','grasp','arm2','right','both','bold','shy']"
 // TestKilledAtEveryWrite lets the process die at every single write of a run,
 // with the write done or not, and goes on with what is on the disk.
 func TestKilledAtEveryWrite(t *testing.T) {
-	p, whole := newPlant(), newDisk()
+	p, whole := newPlant(), workflowtest.NewDisk()
 	ctx, _ := on(t.Context(), whole)
 	r, err := agent.Run(ctx, p.graph(says("yes")), agent.Task{Input: "x"})
 	if !r.OK() || !maps.Equal(p.ended, once) {
@@ -117,7 +118,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	}
 	check(t, textOf(r.Output.(map[string]any)["log"]), wholeLog)
 	doubts := 0
-	for n := 1; n <= whole.n; n++ {
+	for n := 1; n <= whole.Writes(); n++ {
 		for _, after := range []bool{false, true} {
 			doubts += killAt(t, n, after)
 		}
@@ -125,21 +126,21 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	if doubts == 0 {
 		t.Error("nothing was ever in doubt")
 	}
-	t.Logf("%d writes, %d runs in doubt", whole.n, doubts)
+	t.Logf("%d writes, %d runs in doubt", whole.Writes(), doubts)
 }
 
 func killAt(t *testing.T, n int, after bool) (doubts int) {
 	name := fmt.Sprintf("write %d, got through %v", n, after)
-	p, d := newPlant(), newDisk()
-	d.die, d.after = n, after
+	p, d := newPlant(), workflowtest.NewDisk()
+	d.Die, d.Through = n, after
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	d.stop = cancel
+	d.Power = cancel
 	ctx, _ = on(ctx, d)
 	if r, _ := agent.Run(ctx, p.graph(says("yes")), agent.Task{Input: "x"}); r.OK() {
 		t.Errorf("%s: the run is done although it could not be recorded", name)
 	}
-	next := d.reboot()
+	next := d.Reboot()
 	ctx, runs := on(t.Context(), next)
 	list := runs.List()
 	if len(list) == 0 {
@@ -200,7 +201,7 @@ func killAt(t *testing.T, n int, after bool) (doubts int) {
 }
 
 func TestResumeAfterAPerson(t *testing.T) {
-	d, st := &diary{}, newDisk()
+	d, st := &diary{}, workflowtest.NewDisk()
 	make := func() *graph.Graph {
 		g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})
 		node(g, d.says("a"), d.says("go"), d.says("stay"))
@@ -221,7 +222,7 @@ func TestResumeAfterAPerson(t *testing.T) {
 	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x"})
 	info, _ := runs.Get(r.RunID)
 	check(t, fmt.Sprint(outcomeOf(r), "; ", info.State, " ", info.Reason), "escalated waits for an answer: go anyway?; waiting go anyway?")
-	ctx, runs = on(t.Context(), st.reboot())
+	ctx, runs = on(t.Context(), st.Reboot())
 	if _, err := make().Resume(ctx, runs, r.RunID, "maybe"); err == nil || !strings.Contains(err.Error(), "none of") {
 		t.Errorf("got %v", err)
 	}
@@ -237,7 +238,7 @@ func TestResumeAfterAPerson(t *testing.T) {
 
 // While a person is asked the other branches go on.
 func TestOthersGoOnWhileAPersonIsAsked(t *testing.T) {
-	d, st := &diary{}, newDisk()
+	d, st := &diary{}, workflowtest.NewDisk()
 	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})
 	g.Human("ask", graph.Human{Prompt: "?", Options: []string{"yes", "no"}}, graph.NodeOptions{})
 	node(g, d.says("a"), d.says("b"))
@@ -288,7 +289,7 @@ func TestHumanTimesOut(t *testing.T) {
 // The time a person has goes on while the process is gone.
 func TestQuestionOutlivesTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := newDisk()
+		st := workflowtest.NewDisk()
 		make := func() *graph.Graph {
 			g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode, Asker: asks(func(ctx context.Context, _ graph.Question) (string, error) {
 				<-ctx.Done()
@@ -303,7 +304,7 @@ func TestQuestionOutlivesTheProcess(t *testing.T) {
 		r, _ := agent.Run(ctx, make(), agent.Task{})
 		check(t, r.Status, "timeout")
 		time.Sleep(30 * time.Second)
-		ctx, runs := on(t.Context(), st.reboot())
+		ctx, runs := on(t.Context(), st.Reboot())
 		start := time.Now()
 		r, _ = make().Resume(ctx, runs, r.RunID, "")
 		check(t, fmt.Sprint(outcomeOf(r), " ", time.Since(start)), "done no 10s")
@@ -324,7 +325,7 @@ func TestFailedWriteIsNotDone(t *testing.T) {
 	node(g, d.says("a"))
 	g.Node("drive", bad, graph.NodeOptions{Effect: llm.Write})
 	line(g, "a", "drive")
-	ctx, runs := on(t.Context(), newDisk())
+	ctx, runs := on(t.Context(), workflowtest.NewDisk())
 	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
 	check(t, outcomeOf(r)+"; "+ranIn(r), "failed stuck; a, drive failed")
 	id, err := g.Fork(ctx, runs, r.RunID, "drive", nil)
@@ -338,7 +339,7 @@ func TestFailedWriteIsNotDone(t *testing.T) {
 // A fork from the first of three checkpoints runs the rest again, with a patch,
 // and leaves the first run as it was.
 func TestForkWithAPatch(t *testing.T) {
-	d, st := &diary{}, newDisk()
+	d, st := &diary{}, workflowtest.NewDisk()
 	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode, State: map[string]graph.Reducer{"log": graph.Reducers()["append"]}})
 	for _, id := range []string{"a", "b", "c"} {
 		g.Func(id, func(_ context.Context, s graph.State) (any, error) {
@@ -350,7 +351,7 @@ func TestForkWithAPatch(t *testing.T) {
 	ctx, runs := on(t.Context(), st)
 	r, _ := agent.Run(ctx, g, agent.Task{Input: map[string]any{"speed": int64(1)}})
 	check(t, d, "a sees <nil> of 1, b sees [a] of 1, c sees [a b] of 1")
-	whole := maps.Clone(st.recs)
+	whole := st.Records()
 	for _, at := range []string{"2", "b", "2~2"} {
 		d.list = nil
 		id, err := g.Fork(ctx, runs, r.RunID, at, map[string]any{"speed": int64(9)})
@@ -364,7 +365,7 @@ func TestForkWithAPatch(t *testing.T) {
 		check(t, info.ForkedFrom == r.RunID, "true")
 	}
 	for name, text := range whole {
-		if string(st.recs[name]) != string(text) {
+		if string(st.Records()[name]) != string(text) {
 			t.Errorf("%s of the first run was changed", name)
 		}
 	}
@@ -422,7 +423,7 @@ func TestChangedGraphsAreNotResumed(t *testing.T) {
 		g.Branch("a", func(context.Context, graph.State) (string, error) { return graph.End, nil }, []string{graph.End})
 		return g
 	}
-	ctx, runs := on(t.Context(), newDisk())
+	ctx, runs := on(t.Context(), workflowtest.NewDisk())
 	r, _ := agent.Run(ctx, make("a"), agent.Task{})
 	if _, err := make("b").Resume(ctx, runs, r.RunID, "hi"); !errors.Is(err, workflow.ErrChanged) {
 		t.Errorf("got %v", err)
@@ -431,7 +432,7 @@ func TestChangedGraphsAreNotResumed(t *testing.T) {
 
 // A node is one record, written once; the run itself is two.
 func TestOneCommitPerNode(t *testing.T) {
-	d, st := &diary{}, newDisk()
+	d, st := &diary{}, workflowtest.NewDisk()
 	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})
 	node(g, d.says("a"), d.says("b"), d.says("c"))
 	g.Edge(graph.Start, "a")
@@ -440,7 +441,7 @@ func TestOneCommitPerNode(t *testing.T) {
 	g.Edge("c", graph.End)
 	ctx, _ := on(t.Context(), st)
 	_, _ = agent.Run(ctx, g, agent.Task{Input: "x"})
-	check(t, st.n, "5")
+	check(t, st.Writes(), "5")
 }
 
 // A goroutine that a node ends is a failure of the node.
@@ -454,7 +455,7 @@ func TestGoexit(t *testing.T) {
 // Where a step leads that a person took as done is chosen once, even if the
 // process dies again.
 func TestDecidedOnce(t *testing.T) {
-	d, st, asked := &diary{}, newDisk(), 0
+	d, st, asked := &diary{}, workflowtest.NewDisk(), 0
 	var stop context.CancelFunc
 	make := func() *graph.Graph {
 		g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})

@@ -3,10 +3,7 @@ package graph_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +15,7 @@ import (
 	"edged/agent/llm/recall"
 	"edged/workflow"
 	"edged/workflow/graph"
+	"edged/workflow/workflowtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -127,76 +125,7 @@ func to(name string) func(context.Context, graph.State) (string, error) {
 
 func recallOptions() recall.Options { return recall.Options{} }
 
-// disk is a store that can die: before its n-th write or right after it.
-type disk struct {
-	mu    sync.Mutex // guards the rest
-	recs  map[string][]byte
-	n     int
-	die   int // at which write; 0 is never
-	after bool
-	dead  bool
-	stop  func()
-}
-
-var errDead = errors.New("power cut")
-
-func newDisk() *disk { return &disk{recs: map[string][]byte{}} }
-
-func (d *disk) write(change func()) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.dead {
-		return errDead
-	}
-	d.n++
-	if d.n == d.die {
-		d.dead = true
-		if d.after {
-			change()
-		}
-		d.stop()
-		return errDead
-	}
-	change()
-	return nil
-}
-
-func (d *disk) Put(_ context.Context, name string, v []byte, sync bool) error {
-	return d.write(func() { d.recs[name] = slices.Clone(v) })
-}
-
-func (d *disk) Delete(_ context.Context, name string) error {
-	return d.write(func() { delete(d.recs, name) })
-}
-
-func (d *disk) Get(name string) ([]byte, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	v, ok := d.recs[name]
-	return v, ok
-}
-
-func (d *disk) All() iter.Seq2[string, []byte] {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	recs := maps.Clone(d.recs)
-	return func(yield func(string, []byte) bool) {
-		for _, k := range slices.Sorted(maps.Keys(recs)) {
-			if !yield(k, recs[k]) {
-				return
-			}
-		}
-	}
-}
-
-// reboot gives the disk as the next process finds it.
-func (d *disk) reboot() *disk {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return &disk{recs: maps.Clone(d.recs)}
-}
-
-func on(ctx context.Context, d *disk) (context.Context, *workflow.Runs) {
+func on(ctx context.Context, d *workflowtest.Disk) (context.Context, *workflow.Runs) {
 	runs := workflow.NewRuns(d, workflow.RunsOptions{})
 	return workflow.WithRuntime(ctx, workflow.Runtime{Runs: runs}), runs
 }

@@ -17,6 +17,7 @@ import (
 	"edged/agent/llm"
 	"edged/workflow"
 	"edged/workflow/graph"
+	"edged/workflow/workflowtest"
 )
 
 // plan is a random graph that always can be built: what its nodes do and where
@@ -156,7 +157,7 @@ func TestSpeedDoesNotMatter(t *testing.T) {
 					defer mu.Unlock()
 					seen[i] = append(seen[i], node+" "+sees)
 				})
-				ctx, _ := on(t.Context(), newDisk())
+				ctx, _ := on(t.Context(), workflowtest.NewDisk())
 				got[i], _ = agent.Run(ctx, g, agent.Task{Input: "x"})
 			})
 		}
@@ -192,16 +193,16 @@ func TestAnyGraphSurvives(t *testing.T) {
 			res, _ := agent.Run(ctx, p.build(false, func(string, string) {}), agent.Task{Input: "x"})
 			return res
 		}
-		ctx, _ := on(t.Context(), newDisk())
+		ctx, _ := on(t.Context(), workflowtest.NewDisk())
 		first := run(ctx)
 		if strings.Contains(first.Reason, "max_steps") {
 			return
 		}
-		want, d, id := summary(first), newDisk(), ""
+		want, d, id := summary(first), workflowtest.NewDisk(), ""
 		for range 1000 {
-			d.die, d.after = rapid.IntRange(1, 12).Draw(r, "dies at"), rapid.Bool().Draw(r, "gets through")
+			d.Die, d.Through = rapid.IntRange(1, 12).Draw(r, "dies at"), rapid.Bool().Draw(r, "gets through")
 			ctx, cancel := context.WithCancel(t.Context())
-			d.stop = cancel
+			d.Power = cancel
 			ctx, runs := on(ctx, d)
 			var res agent.Result
 			if id == "" {
@@ -210,8 +211,8 @@ func TestAnyGraphSurvives(t *testing.T) {
 				res, _ = p.build(false, func(string, string) {}).Resume(ctx, runs, id, "")
 			}
 			cancel()
-			dead := d.dead
-			d = d.reboot()
+			dead := d.Dead()
+			d = d.Reboot()
 			_, runs = on(t.Context(), d)
 			if list := runs.List(); len(list) > 0 {
 				id = list[0].ID
