@@ -111,7 +111,11 @@ func (r *robot) listen(ctx context.Context) (restore func()) {
 			r.persons.atTerminal(func(q question) {
 				fmt.Fprintf(r.out, "%s: press y to allow it, n to refuse, within %v\n", q, confirmTime)
 			}, func(q inquiry) {
-				fmt.Fprintf(r.out, "%s: 'edged answer %s TEXT', or the first letter here (%s)\n", q, q.ID, q.wait())
+				how := ""
+				if len(q.Options) > 0 {
+					how = ", or its first letter here"
+				}
+				fmt.Fprintf(r.out, "%s (%s): 'edged answer %s TEXT'%s\n", q, q.wait(), q.ID, how)
 			})
 		}
 	}

@@ -45,20 +45,23 @@ func (r *registry) known() *graph.Capabilities {
 		return r.all
 	}
 	r.seen, r.all = seen, graph.NewCapabilities(recall.Options{})
+	add := func(item recall.Item, kind graph.Kind, a agent.Agent) {
+		if _, taken := r.all.Lookup(item.Name); taken {
+			item.Name = string(kind) + ":" + item.Name
+		}
+		r.all.Add(graph.Capability{Item: item, Kind: kind, Agent: a})
+	}
 	for _, f := range trees {
 		if !holds(workflow.Describe(f), r.not) {
-			item := recall.Item{Name: f.Name(), Doc: roleOf(f)}
-			r.all.Add(graph.Capability{Item: item, Kind: graph.SkillKind, Agent: f.node})
+			add(recall.Item{Name: f.Name(), Doc: roleOf(f)}, graph.SkillKind, f.node)
 		}
 	}
 	for _, a := range agents {
 		id := aboutAgent(a)
-		item := recall.Item{Name: a.Name(), Tags: id.capabilities, Doc: roleOf(a), Examples: id.examples}
-		r.all.Add(graph.Capability{Item: item, Kind: graph.Extension, Agent: &member{r.b, a}})
+		add(recall.Item{Name: a.Name(), Tags: id.capabilities, Doc: roleOf(a), Examples: id.examples}, graph.Extension, &member{r.b, a})
 	}
 	for _, t := range tools {
-		item := recall.Item{Name: t.Name, Doc: t.Doc, Examples: slices.Concat(t.sentences, t.examples)}
-		r.all.Add(graph.Capability{Item: item, Kind: graph.ToolKind, Agent: t.asNode()})
+		add(recall.Item{Name: t.Name, Doc: t.Doc, Examples: slices.Concat(t.sentences, t.examples)}, graph.ToolKind, t.asNode())
 	}
 	return r.all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"edged/agent"
@@ -46,7 +47,7 @@ func (s *flows) add(f *flow, loading bool) error {
 	if !f.durable {
 		return nil
 	}
-	if other := s.durable[f.Name()]; other != nil && other.at != f.at {
+	if other := s.durable[f.Name()]; other != nil && other.at != f.at && (other.kept || !strings.HasPrefix(f.at.File, "prompt[")) {
 		return fmt.Errorf("the name %q is taken by the workflow with a checkpoint at %v: runs are resumed by name", f.Name(), other.at)
 	}
 	s.durable[f.Name()] = f

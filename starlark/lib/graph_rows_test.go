@@ -209,6 +209,7 @@ def light(task):
 
 Agent("helper", model = "m", tools = [wave_hand, Tool(light, effect = "write")])
 Agent("cam", fn = lambda task: note("cam " + task) or "a photo", role = "takes a photo with the camera", capabilities = ["photo"])
+Agent("wave_hand", fn = lambda task: note("an agent waves"), role = "waves a flag")
 Agent("twin", topic = "fleet/twin", role = "lifts heavy boxes", timeout = "1s")
 Sequence("patrol", [lambda task: note("patrol") or "went round"], )
 
