@@ -64,7 +64,6 @@ func (b *Behaviour) CheckTimed(perCall time.Duration) []Problem {
 	}
 	list = append(list, b.warnings...)
 	list = slices.DeleteFunc(list, func(p Problem) bool { return script.Allows(b.line(p.At), p.Rule) })
-	list = slices.DeleteFunc(list, func(p Problem) bool { return script.Allows(b.line(p.At), p.Rule) })
 	slices.SortStableFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.At.File, b.At.File), a.At.Line-b.At.Line, a.At.Col-b.At.Col, cmp.Compare(a.Msg, b.Msg))
 	})
