@@ -312,6 +312,15 @@ type Toolbox interface{ Tools(p Prompt) []llm.Tool }
 
 var _ Toolbox = (*modelSpeaker)(nil)
 
+// toolbox gives the one of a speaker in a kind of turn.
+func toolbox(s Speaker, k Kind) (Toolbox, bool) {
+	if m, ok := s.(kinds); ok {
+		s = m.of(k)
+	}
+	box, ok := s.(Toolbox)
+	return box, ok
+}
+
 // Tools gives those that the speaker has in a turn.
 func (s *modelSpeaker) Tools(p Prompt) []llm.Tool {
 	var list []llm.Tool

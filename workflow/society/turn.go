@@ -61,6 +61,9 @@ func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(
 	t.Elapsed = time.Since(t.Started)
 	t.settled(w)
 	r.note(t)
+	if r.durable && t.State == Halted && doubtful(a.Speaker, p, t) {
+		return t, v, w // its intent stands
+	}
 	if err := r.s.o.Log.put(ctx, t, r.durable); err != nil && t.State == OK {
 		t.State, t.Why = Broken, err.Error()
 		v, w = nil, Work{}
@@ -69,6 +72,22 @@ func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(
 		r.s.o.Trace(ctx, t)
 	}
 	return t, v, w
+}
+
+// doubtful reports whether a turn that was cut off may have acted. Of a model
+// it is known which of its tools have run.
+func doubtful(s Speaker, p Prompt, t Turn) bool {
+	if !t.Writes || t.open != nil {
+		return false
+	}
+	box, ok := toolbox(s, p.Kind)
+	if !ok || t.Left {
+		return true
+	}
+	reads := func(c agent.Receipt) bool {
+		return slices.ContainsFunc(box.Tools(p), func(tool llm.Tool) bool { return tool.Name == c.Tool && tool.Effect != llm.Write })
+	}
+	return slices.ContainsFunc(t.Tools, func(c agent.Receipt) bool { return !reads(c) })
 }
 
 // settled notes what came of a turn besides its answer.

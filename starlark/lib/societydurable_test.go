@@ -1,0 +1,145 @@
+package lib_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"edged/blackboard"
+	"edged/starlark/lib"
+	"edged/workflow/society"
+)
+
+// said are the turns that were asked, in the order in which the functions tell.
+func (r *rig) said() string {
+	var list []string
+	for _, p := range r.payloads("box/asked") {
+		list = append(list, p.(string))
+	}
+	return strings.Join(list, ", ")
+}
+
+// slowSociety is an interaction whose third turn takes an hour if the way is
+// jammed.
+const slowSociety = `
+def tell(name, turn):
+    bus.publish("box/asked", "%s %d" % (name, turn.round))
+
+def draft(task, turn, ctx):
+    tell("worker", turn)
+    if turn.round == 2 and bb.get("box/jam", True):
+        ctx.sleep("1h")
+    return "draft %d" % turn.round
+
+def review(task, turn):
+    tell("boss", turn)
+    return {"verdict": "approve" if turn.round == 2 else "revise", "comments": "more"}
+
+worker, boss = Agent("worker", fn = draft), Agent("boss", fn = review)
+`
+
+// restart stops a behaviour in the middle and starts it again, as after the end
+// of the process.
+func (r *rig) restart(b *lib.Behaviour, main string) *lib.Behaviour {
+	quick, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if err := b.Stop(quick); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.board.Update(context.Background(), "test", map[string]any{"box/jam": false}, blackboard.SetOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.host.Turns = society.NewLog(r.board.Records("turns"), society.LogOptions{})
+	return r.start(main)
+}
+
+// TestSocietyIsResumed: a durable interaction goes on at the turn at which it
+// was cut off, by itself, and as part of a workflow or a graph.
+func TestSocietyIsResumed(t *testing.T) {
+	for name, code := range map[string]string{
+		"by itself":     `e = Society("home").connect(worker, boss, Oversight(), checkpoint = True)`,
+		"in a workflow": `e = Sequence("flow", [lambda task: task + "!", Society("home").connect(worker, boss, Oversight())], checkpoint = True)`,
+		"in a graph": `e = Graph("flow", checkpoint = "node")
+e.node("review", Society("home").connect(worker, boss, Oversight()))
+e.edge(START, "review")
+e.edge("review", END)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				defer r.close()
+				r.host.Turns = society.NewLog(r.board.Records("turns"), society.LogOptions{})
+				main := slowSociety + code + "\non(\"box/go\", lambda ev: e.run(ev.payload))\n"
+				b := r.start(main)
+				r.publish("box/go", "x")
+				time.Sleep(time.Minute)
+				if got := r.said(); got != "worker 1, boss 1, worker 2" {
+					t.Fatalf("got %s: %s", got, r.errors())
+				}
+				b = r.restart(b, main)
+				time.Sleep(time.Minute)
+				list := b.Runs().List()
+				if got := r.said(); got != "worker 1, boss 1, worker 2, worker 2, boss 2" || len(list) != 1 || list[0].State != "done" || list[0].Reply != "draft 2" {
+					t.Errorf("got %s, %+v, %s", got, list, r.errors())
+				}
+				r.stop(b)
+			})
+		})
+	}
+}
+
+// TestSocietyInDoubt: a turn that could act and was cut off is not made again.
+func TestSocietyInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		r.host.Turns = society.NewLog(r.board.Records("turns"), society.LogOptions{})
+		main := slowSociety + `
+e = Society("home").connect(boss, worker, Delegation(max_rounds = 2), checkpoint = True)
+on("box/go", lambda ev: e.run(ev.payload))
+`
+		main = strings.Replace(main, `"approve" if turn.round == 2 else "revise"`, `"accept" if turn.round == 2 else "reject"`, 1)
+		b := r.start(main)
+		r.publish("box/go", "x")
+		time.Sleep(time.Minute)
+		b = r.restart(b, main)
+		time.Sleep(time.Minute)
+		list := b.Runs().List()
+		if got := r.said(); got != "worker 1, boss 1, worker 2" || len(list) != 1 || list[0].State != "escalated" || !strings.Contains(list[0].Reason, "in_doubt: turn 3 of worker") {
+			t.Errorf("got %s, %+v, %s", got, list, r.errors())
+		}
+		r.stop(b)
+	})
+}
+
+// TestSocietyIsReplaced: a new version of the scripts takes over while an
+// interaction runs, which ends in the old one.
+func TestSocietyIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		main := slowSociety + `
+e = Society("home").connect(worker, boss, Oversight())
+on("box/go", lambda ev: bus.publish("box/ended", e.run(ev.payload).output))
+`
+		old := r.start(strings.Replace(main, `"1h"`, `"2s"`, 1))
+		r.publish("box/go", "x")
+		time.Sleep(time.Second)
+		next, err := r.try(main)
+		if err != nil {
+			t.Fatal(shown(err))
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := lib.Swap(ctx, old, next); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := r.payloads("box/ended"); len(got) != 1 || got[0] != "draft 2" {
+			t.Errorf("got %v, %s", got, r.errors())
+		}
+		r.stop(next)
+	})
+}
