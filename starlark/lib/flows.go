@@ -116,7 +116,7 @@ func (b *Behaviour) ResumeRun(id string) error {
 func (b *Behaviour) resumeRun(f *flow, id string) {
 	ctx, over := b.turn(workflow.WithRuntime(b.life, b.flows.rt))
 	defer over()
-	r, err := followed(ctx, func(ctx context.Context) (agent.Result, error) { return b.Runs().Resume(ctx, id, f.node) })
+	r, err := followed(func(ctx context.Context) (agent.Result, error) { return b.Runs().Resume(ctx, id, f.node) })(ctx)
 	if err != nil && (r.RunID == "" || r.Status == agent.Failed) {
 		b.report(b.life, "workflow:"+f.Name(), err, bus.Event{})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.starlark.net/starlark"
 
@@ -22,13 +23,24 @@ type liveRun struct {
 
 type liveRunKey struct{}
 
-// followed runs something that questions can be traced back to.
-func followed(ctx context.Context, do func(ctx context.Context) (agent.Result, error)) (agent.Result, error) {
-	l := &liveRun{done: make(chan struct{})}
-	defer close(l.done)
-	l.err = errors.New("it was ended")
-	l.r, l.err = do(context.WithValue(ctx, liveRunKey{}, l))
-	return l.r, l.err
+// followed is a run that questions can be traced back to.
+func followed(do func(ctx context.Context) (agent.Result, error)) func(ctx context.Context) (agent.Result, error) {
+	return func(ctx context.Context) (agent.Result, error) {
+		l := &liveRun{done: make(chan struct{})}
+		defer close(l.done)
+		l.err = errors.New("it was ended")
+		l.r, l.err = do(context.WithValue(ctx, liveRunKey{}, l))
+		return l.r, l.err
+	}
+}
+
+// mayAsk reports whether a tree has a node that may ask people.
+func mayAsk(o workflow.Outline) bool {
+	switch o.Kind {
+	case "graph", "delegation", "oversight", "cooperation", "competition", "coopetition":
+		return true
+	}
+	return slices.ContainsFunc(o.Children, mayAsk)
 }
 
 func resumeGraph(a agent.Agent, c *value.Call) (starlark.Value, error) {
@@ -95,7 +107,7 @@ func forkGraph(a agent.Agent, c *value.Call) (starlark.Value, error) {
 func (g *scriptGraph) goOn(c *value.Call, do func(ctx context.Context) (agent.Result, error)) (starlark.Value, error) {
 	ctx, over := g.b.turn(workflow.WithRuntime(c.Context(), g.b.flows.rt))
 	defer over()
-	r, err := followed(ctx, do)
+	r, err := followed(do)(ctx)
 	if err != nil && r.Status == agent.Cancelled && errors.Is(context.Cause(ctx), errRobotStopped) {
 		r.Reason = robotStopped
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,9 @@ type flow struct {
 	at      script.Position
 	durable bool
 	kept    bool // it was declared at top level
+
+	look sync.Once
+	asks bool // people may be asked in it; known after look
 }
 
 var (
@@ -52,12 +56,20 @@ func (f *flow) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	}
 	ctx, over := f.b.turn(workflow.WithRuntime(ctx, f.b.flows.rt))
 	defer over()
-	r, err := followed(ctx, func(ctx context.Context) (agent.Result, error) { return agent.Run(ctx, f.node, t) })
+	r, err := f.run(ctx, t)
 	if err != nil && r.Status == agent.Cancelled && errors.Is(context.Cause(ctx), errRobotStopped) {
 		r.Reason = robotStopped
 		err = fmt.Errorf("%w: %w", agent.ErrCancelled, errRobotStopped)
 	}
 	return r, err
+}
+
+func (f *flow) run(ctx context.Context, t agent.Task) (agent.Result, error) {
+	f.look.Do(func() { f.asks = mayAsk(workflow.Describe(f.node)) })
+	if !f.asks {
+		return agent.Run(ctx, f.node, t)
+	}
+	return followed(func(ctx context.Context) (agent.Result, error) { return agent.Run(ctx, f.node, t) })(ctx)
 }
 
 // fnAgent is a script function as a child of a node.
