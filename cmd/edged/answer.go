@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -21,6 +22,7 @@ import (
 	"edged/bus"
 	"edged/cmd/edged/internal/control"
 	"edged/starlark/lib"
+	"edged/workflow/graph"
 )
 
 // What people are asked in words: by a Human node of a graph, by HUMAN in a
@@ -75,7 +77,12 @@ func (q inquiry) String() string {
 	if len(q.Options) > 0 {
 		text += " [" + strings.Join(q.Options, "/") + "]"
 	}
-	return text
+	return strings.Map(func(r rune) rune { // a model may have a hand in the prompt, and none in the terminal
+		if unicode.IsControl(r) && r != '\n' {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // wait says how long there is to answer.
@@ -141,10 +148,18 @@ type awaited struct {
 	said chan string // one answer
 }
 
+// mostInquiries is how many questions in words may be open. More than that
+// nobody answers: durable runs ask again at the next start.
+const mostInquiries = 64
+
 // inquire asks and waits until ctx ends.
 func (p *persons) inquire(ctx context.Context, q inquiry) (string, error) {
 	one := &awaited{q, make(chan string, 1)}
 	p.mu.Lock()
+	if len(p.words) >= mostInquiries {
+		p.mu.Unlock()
+		return "", graph.ErrLater
+	}
 	p.words = append(p.words, one)
 	tell := p.tellWords
 	p.mu.Unlock()

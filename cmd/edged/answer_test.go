@@ -10,6 +10,7 @@ import (
 
 	"edged/bus"
 	"edged/starlark/lib"
+	"edged/workflow/graph"
 )
 
 type inquired struct {
@@ -162,4 +163,32 @@ func TestForms(t *testing.T) {
 	if text, err := q.fits(`{"a": 1}`); err != nil || text != `{"a": 1}` {
 		t.Errorf("got %q %v", text, err)
 	}
+}
+
+// Questions that nobody answers don't pile up, and a prompt has no hand in the
+// terminal.
+func TestManyQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bus.New(bus.Options{})
+		p := newPersons(b)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range mostInquiries {
+			go p.inquire(ctx, newInquiry(lib.Ask{Prompt: "?"}))
+		}
+		synctest.Wait()
+		if _, err := p.inquire(ctx, newInquiry(fence)); !errors.Is(err, graph.ErrLater) {
+			t.Errorf("got %v, want that nobody can be asked now", err)
+		}
+		cancel()
+		synctest.Wait()
+		if n := len(p.inquiries()); n > 0 {
+			t.Errorf("%d questions are still open", n)
+		}
+		if got := (inquiry{By: "a", Prompt: "\x1b[2Jgo?\nnow"}).String(); got != "a asks:  [2Jgo?\nnow" {
+			t.Errorf("got %q", got)
+		}
+		if err := b.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }
