@@ -203,7 +203,7 @@ func kinds() []value.Describer {
 	return []value.Describer{
 		eventKind, messageKind, subscriptionKind, timerKind, contextKind, viewKind, watchKind, requestKind, volunteerKind,
 		futureKind, agentKind, toolKind, toolsetKind, intentKind, intentsKind, handoffKind, hookKind, stepKind, streamKind, memoryKind, promptKind, resultKind, declinedKind, verdictKind, triggerKind, unitKind, poolKind, poolContextKind,
-		communeKind, edgeKind, resolverKind, appealKind, orderKind, stopKind, artifactKind, submissionKind, workKind, saidKind, floorKind, turnKind,
+		communeKind, interactionKind, edgeKind, resolverKind, appealKind, orderKind, stopKind, artifactKind, submissionKind, workKind, saidKind, floorKind, turnKind,
 		deviceKind, goalKind, matchKind, secretKind, graphKind, gotoKind, guardrailKind, replacementKind, humanKind, retryKind,
 	}
 }

@@ -27,16 +27,14 @@ type commune struct {
 	members map[agent.Agent]*society.Agent
 	values  map[string]starlark.Value // of agents, by name
 	links   []*link                   // in order
-	upward  string                    // escalate_to
-	open    []string                  // names that escalations give, which somebody must have
 }
 
 // link is an interaction as scripts hold it.
 type link struct {
 	*society.Interaction
+	s     *commune
 	value starlark.Value
 	at    script.Position
-	to    []string // names that it escalates to
 }
 
 var communeKind = &value.Kind[*commune]{
@@ -83,7 +81,7 @@ func (b *Behaviour) society(c *value.Call) (starlark.Value, error) {
 		Trace: b.tellTurn(name), Send: b.tellEvent(name), Guarded: b.tellRail(name), State: b.world, Trusted: b.trusted,
 	}
 	if up != nil {
-		o.EscalateTo, s.upward = up.To, up.To
+		o.EscalateTo = up.To
 	}
 	s.s = society.New(name, o)
 	if _, err := up.in(s); err != nil {
@@ -145,7 +143,7 @@ var (
 func linkMethod(name, doc, example string, first ...value.Param) value.Method[*commune] {
 	params := append(slices.Clone(first), edgeTypeRow, linkName)
 	return value.Method[*commune]{
-		Func: value.Func{Name: name, Doc: doc, Example: example, Params: append(params, nodeParams...), Returns: "an agent: the interaction"},
+		Func: value.Func{Name: name, Doc: doc, Example: example, Params: append(params, nodeParams...), Returns: "an interaction"},
 		Do: func(s *commune, c *value.Call) (starlark.Value, error) {
 			if name != "connect" {
 				list, err := agentsIn(c, "members")
@@ -337,14 +335,59 @@ func (s *commune) declare(c *value.Call, i *society.Interaction, o workflow.Opti
 		func(ctx context.Context, p *workflow.Place, t agent.Task) (agent.Result, error) {
 			return i.Run(context.WithValue(ctx, placeKey{}, p), t)
 		})
-	v, err := s.b.declareFlow(c, node, o.Checkpoint)
+	l := &link{Interaction: i, s: s, at: where(c)}
+	made, err := s.b.declareFlow(c, &linkNode{node, l}, o.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
+	f, err := agentKind.Unwrap(made)
+	if err != nil {
+		return nil, err
+	}
+	v := interactionKind.Wrap(f)
+	l.value = v
 	s.mu.Lock()
-	s.links = append(s.links, &link{Interaction: i, value: v, at: where(c)})
+	s.links = append(s.links, l)
 	s.mu.Unlock()
 	return v, nil
+}
+
+// linkNode is the node that an interaction is in trees.
+type linkNode struct {
+	*workflow.Custom
+	l *link
+}
+
+var _ workflow.Wrapper = (*linkNode)(nil)
+
+// Unwrap implements workflow.Wrapper.
+func (n *linkNode) Unwrap() agent.Agent { return n.Custom }
+
+// linkOf is the interaction behind a value of interactionKind.
+func linkOf(a agent.Agent) *link { return a.(*flow).node.(*linkNode).l }
+
+var interactionKind = &value.Kind[agent.Agent]{
+	Name: "interaction", Is: agentKind,
+	Doc: "An edge of a society, which is an agent: its task is what the members are to do, its result what came of it. It has all that an agent has, and goes where one can.",
+	Attrs: []value.Attr[agent.Agent]{
+		{Name: "type", Doc: "The type of the edge: \"Oversight\".", Type: value.String, Get: func(a agent.Agent) (any, error) { return typeNames[linkOf(a).Kind()], nil }},
+		{Name: "members", Doc: "The members in order; of an edge of two source, then target.", Get: func(a agent.Agent) (any, error) { return starlark.NewList(linkOf(a).memberValues()), nil }},
+		{Name: "calls", Doc: "The most calls of models that one run can take.", Type: value.Int, Get: func(a agent.Agent) (any, error) { return int64(linkOf(a).Calls()), nil }},
+	},
+	String: agentKind.String, Key: agentKind.Key,
+}
+
+// typeNames are the types of edges as scripts write them.
+var typeNames = map[string]string{"delegation": "Delegation", "oversight": "Oversight", "cooperation": "Cooperation", "competition": "Competition", "coopetition": "Coopetition"}
+
+func (l *link) memberValues() []starlark.Value {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	out := []starlark.Value{}
+	for _, name := range l.Members() {
+		out = append(out, l.s.values[name])
+	}
+	return out
 }
 
 // plainSociety is an error of the room as one of a builtin.

@@ -106,6 +106,7 @@ def test_lead():
     assert.eq([r.status, r.by, r.verdict, r.rounds, r.degraded], ["done", "tech-lead", "approve", 1, True])
     assert.eq([t["speaker"] + " " + t["kind"] for t in r.turns], ["coder work", "reviewer review", "tech-lead escalate"])
     assert.eq(s.agents, [coder, reviewer, lead])
+    assert.eq([e.type, e.members, e.calls, e.name, type(e)], ["Oversight", [coder, reviewer], 6, "team/oversight(coder,reviewer)", "interaction"])
     assert.eq([s.edges, s.group_edges, s.all_edges, s.edges_of(coder), s.edges_of("tech-lead")], [[e], [], [e], [e], []])
 `)
 }
