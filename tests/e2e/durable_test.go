@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -96,14 +95,7 @@ func TestDurableRunIsKilled(t *testing.T) {
 // killDurable kills a robot at a moment that i gives, and returns how many steps
 // were in doubt.
 func killDurable(t *testing.T, script string, i int) int {
-	dir := t.TempDir()
-	for name, text := range map[string]string{"main.star": script, "edged.toml": "name = \"bot\"\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d := &durableBot{t: t, dir: dir, kept: map[string]int{}}
-	d.up()
+	d := &durableBot{lives: newLives(t, script), kept: map[string]int{}}
 	d.must("pub", "bot/go")
 	time.Sleep(time.Duration(i%12) * 8 * time.Millisecond)
 	d.killed()
@@ -119,25 +111,10 @@ func killDurable(t *testing.T, script string, i int) int {
 
 // durableBot is the robot from one life to the next.
 type durableBot struct {
-	*robot
-	t      *testing.T
-	dir    string
+	*lives
 	kept   map[string]int // steps with an outcome, and how often they had begun
 	doubt  string         // the step in doubt
 	doubts int
-}
-
-func (d *durableBot) up() {
-	d.t.Helper()
-	d.robot = start(d.t, d.dir, "run", d.dir, "--sim")
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if strings.Contains(d.out.String(), "memory") {
-			return
-		}
-		if time.Now().After(end) {
-			d.t.Fatal("not up within 10 s")
-		}
-	}
 }
 
 // begun is how often a step has begun.
@@ -154,8 +131,8 @@ func (d *durableBot) killed() {
 	d.t.Helper()
 	d.end(syscall.SIGKILL)
 	d.doubt = ""
-	r, ok := d.last("--dir", d.dir)
-	if !ok {
+	var r durableRun
+	if !d.oldest(&r, "--dir", d.dir) {
 		return
 	}
 	for _, s := range r.Steps {
@@ -171,28 +148,12 @@ func (d *durableBot) killed() {
 	}
 }
 
-// last gives the newest run with its steps; false if there is none.
-func (d *durableBot) last(where ...string) (r durableRun, ok bool) {
-	d.t.Helper()
-	var list []durableRun
-	if err := json.Unmarshal([]byte(d.must(append([]string{"runs", "--json"}, where...)...)), &list); err != nil {
-		d.t.Fatal(err)
-	}
-	if len(list) == 0 {
-		return r, false
-	}
-	if err := json.Unmarshal([]byte(d.must(append([]string{"runs", "show", "--json", list[0].ID}, where...)...)), &r); err != nil {
-		d.t.Fatal(err)
-	}
-	return r, true
-}
-
 // finish waits for the end of the run, and decides where it is in doubt.
 func (d *durableBot) finish() {
 	d.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		r, ok := d.last()
-		switch {
+		var r durableRun
+		switch ok := d.oldest(&r); {
 		case !ok:
 			return // it was killed before anything was kept
 		case r.State == "done":

@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,36 +123,14 @@ func TestDelegationIsKilled(t *testing.T) {
 
 // societyBot is the robot from one life to the next.
 type societyBot struct {
-	*robot
-	t    *testing.T
-	dir  string
+	*lives
 	past string         // what earlier lives printed
 	kept map[string]int // turns that were written down, and how often they had begun
 }
 
 func newSocietyBot(t *testing.T, script string) *societyBot {
 	t.Helper()
-	s := &societyBot{t: t, dir: t.TempDir(), kept: map[string]int{}}
-	for name, text := range map[string]string{"main.star": script, "edged.toml": "name = \"bot\"\n"} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.up()
-	return s
-}
-
-func (s *societyBot) up() {
-	s.t.Helper()
-	s.robot = start(s.t, s.dir, "run", s.dir, "--sim")
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if strings.Contains(s.out.String(), "memory") {
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatal("not up within 10 s")
-		}
-	}
+	return &societyBot{lives: newLives(t, script), kept: map[string]int{}}
 }
 
 func (s *societyBot) begun(step string) int {
@@ -164,7 +140,8 @@ func (s *societyBot) begun(step string) int {
 func (s *societyBot) killed() {
 	s.t.Helper()
 	s.end(syscall.SIGKILL)
-	r, _ := s.run("--dir", s.dir)
+	var r societyRun
+	s.oldest(&r, "--dir", s.dir)
 	for _, turn := range r.Turns {
 		if turn.State == "ok" {
 			step := fmt.Sprint(turn.Speaker, turn.Round)
@@ -177,27 +154,12 @@ func (s *societyBot) killed() {
 	s.out = &output{} // of the next life
 }
 
-// run gives the only run; false if there is none.
-func (s *societyBot) run(where ...string) (r societyRun, ok bool) {
-	s.t.Helper()
-	var list []societyRun
-	if err := json.Unmarshal([]byte(s.must(append([]string{"runs", "--json"}, where...)...)), &list); err != nil {
-		s.t.Fatal(err)
-	}
-	if len(list) == 0 {
-		return r, false
-	}
-	if err := json.Unmarshal([]byte(s.must(append([]string{"runs", "show", "--json", list[0].ID}, where...)...)), &r); err != nil {
-		s.t.Fatal(err)
-	}
-	return r, true
-}
-
 // over waits for the end of the run.
 func (s *societyBot) over() (societyRun, bool) {
 	s.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		r, ok := s.run()
+		var r societyRun
+		ok := s.oldest(&r)
 		if !ok || r.State != "running" && r.State != "interrupted" {
 			return r, ok
 		}
