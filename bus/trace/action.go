@@ -86,7 +86,7 @@ func Settled(list []Action) []Action {
 func Acts(source string) bool {
 	kind, _, ok := strings.Cut(source, ":")
 	switch kind {
-	case "script", "agent", "background", "workflow", "society":
+	case "script", "agent", "background", "workflow", "graph", "guardrail", "society":
 		return ok
 	}
 	return false
