@@ -52,8 +52,14 @@ func makeCallback(fn starlark.Callable, offered ...string) (cb *callback, missin
 	f, ok := fn.(*starlark.Function)
 	if r, remote := fn.(*script.RemoteFunc); remote {
 		cb.at = r.Where()
+		names, known := r.Needs()
 		for i := range offered {
-			cb.place = append(cb.place, i)
+			if !known || i < len(names) && names[i] != "ctx" {
+				cb.place = append(cb.place, i)
+			}
+		}
+		if len(names) > len(offered) && names[len(offered)] != "ctx" {
+			return nil, names[len(offered)]
 		}
 		return cb, ""
 	}

@@ -13,6 +13,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/bus"
+	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow/society"
 )
@@ -315,13 +316,19 @@ func turnCallback(c *value.Call, arg string, fn starlark.Callable) (*callback, e
 	if missing != "" {
 		return nil, c.Errorf(arg, "argument %q: %s needs an argument %q, but it is called with (task, state, turn, ctx)", arg, fn.Name(), missing)
 	}
-	f, ok := fn.(*starlark.Function)
-	if !ok { // what it takes can't be seen, and tasks were all there was
-		cb.place = cb.place[:1]
-		return cb, nil
+	param := func(int) string { return "" }
+	switch f := fn.(type) {
+	case *starlark.Function:
+		param = func(i int) string { name, _ := f.Param(i); return name }
+	case *script.RemoteFunc:
+		if names, ok := f.Needs(); ok {
+			param = func(i int) string { return names[i] }
+		}
+	default:
+		cb.place = cb.place[:1] // a builtin gets the task
 	}
 	for i, at := range cb.place { // by name where the name says it
-		if name, _ := f.Param(i); at != ctxAt && slices.Contains(turnOffers, name) {
+		if name := param(i); at != ctxAt && slices.Contains(turnOffers, name) {
 			cb.place[i] = slices.Index(turnOffers, name)
 		}
 	}

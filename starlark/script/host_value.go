@@ -36,9 +36,34 @@ func (h *host) encodeForeign(e *encoder, v starlark.Value) error {
 			p = Position{f.Position().Filename(), int(f.Position().Line), int(f.Position().Col)}
 		}
 		e.position(p)
+		e.texts(needs(fn))
 		return nil
 	}
 	return fmt.Errorf("a %s cannot be sent out of an isolated script", v.Type())
+}
+
+// anyArgs stands for the parameters of a function that takes any number, or
+// that can't be looked at.
+const anyArgs = "*"
+
+// needs names the parameters of a function that must be given by position.
+func needs(fn starlark.Callable) []string {
+	f, ok := fn.(*starlark.Function)
+	if !ok || f.HasVarargs() || f.NumParams() > 64 {
+		return []string{anyArgs}
+	}
+	positional := f.NumParams() - f.NumKwonlyParams()
+	if f.HasKwargs() {
+		positional--
+	}
+	names := []string{}
+	for i := range positional {
+		if f.ParamDefault(i) == nil {
+			name, _ := f.Param(i)
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (h *host) decodeForeign(d *decoder, kind byte, depth int) (starlark.Value, error) {

@@ -168,6 +168,8 @@ type RemoteFunc struct {
 	id   uint64
 	name string
 	pos  Position
+
+	needs []string
 }
 
 var _ starlark.Callable = (*RemoteFunc)(nil)
@@ -184,6 +186,15 @@ func (f *RemoteFunc) Hash() (uint32, error) { return starlark.String(f.name).Has
 
 // Where is where the script defines it.
 func (f *RemoteFunc) Where() Position { return f.pos }
+
+// Needs names the parameters that must be given, by position; ok is false if the
+// function takes any number, or nobody knows.
+func (f *RemoteFunc) Needs() (names []string, ok bool) {
+	if len(f.needs) == 1 && f.needs[0] == anyArgs {
+		return nil, false
+	}
+	return f.needs, true
+}
 
 // CompareSameType implements starlark.Comparable: the same function of the same
 // host is equal.

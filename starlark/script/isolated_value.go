@@ -324,7 +324,7 @@ func (s *session) writeObject(e *encoder, id uint64, flags byte, snap value.Snap
 func (s *session) decodeForeign(d *decoder, kind byte, _ int) (starlark.Value, error) {
 	switch kind {
 	case wireFunc:
-		f := &RemoteFunc{s: s, id: d.uint(), name: d.text(), pos: d.position()}
+		f := &RemoteFunc{s: s, id: d.uint(), name: d.text(), pos: d.position(), needs: d.texts()}
 		runtime.AddCleanup(f, s.forget, f.id)
 		return f, nil
 	case wireObject:
