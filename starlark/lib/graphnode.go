@@ -26,7 +26,7 @@ func (g *scriptGraph) put(c *value.Call, id string, o graph.NodeOptions) error {
 		g.Node(id, t.asNode(), o)
 		return nil
 	}
-	if a, err := agentKind.Unwrap(v); err == nil {
+	if _, err := agentKind.Unwrap(v); err == nil {
 		a, err := g.b.branch(c, "agent", v)
 		if err != nil {
 			return err
@@ -36,9 +36,6 @@ func (g *scriptGraph) put(c *value.Call, id string, o graph.NodeOptions) error {
 		}
 		g.Node(id, a, o)
 		return nil
-	} else if _, is := v.(starlark.Callable); !is {
-		_ = a
-		return c.Errorf("agent", "argument \"agent\": %v", err)
 	}
 	cb, err := newCallback(c, "agent", "state")
 	if err != nil {
