@@ -214,6 +214,21 @@ def test_functions_that_only_look_can_not_act():
     e.run("go")
     expect_event("elsewhere/x")
 
+def test_a_stream_says_the_outcome():
+    model.calls("look", {"where": "hall"}, model = "worker")
+    model.says("Not for you. I look.", model = "worker")
+    model.says(draft("A cup in the hall."), model = "worker")
+    model.says(word("approve"), model = "boss")
+    assert.eq([x for x in review.stream("what is there")], ["A cup in the hall."])
+
+def test_priority_and_hooks_of_a_run():
+    def before_model(step):
+        bus.publish("box/before", step.agent)
+    model.says(draft("x"), model = "worker")
+    model.says(word("approve"), model = "boss")
+    assert.eq(review.run("x", priority = "background", hooks = [Hook(before_model = before_model)]).status, "done")
+    assert.eq([expect_event("box/before").payload, expect_event("box/before").payload], ["worker", "boss"])
+
 def test_hooks_look_at_turns():
     def after_model(step):
         bus.publish("box/hook", "seen")

@@ -124,7 +124,7 @@ const (
 	Block    Reaction = "block"    // the interaction ends blocked
 	Warn     Reaction = "warn"     // it is told, and goes on
 	Sanitize Reaction = "sanitize" // on with what the check put in its place; blocked if it gave nothing
-	Send     Reaction = "revise"   // back to the author with the words of the check, who has another round
+	SendBack Reaction = "revise"   // back to the author with the words of the check, who has another round
 )
 
 // A Guardrail looks at every draft before anybody else sees it, and at what an

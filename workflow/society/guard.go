@@ -33,7 +33,7 @@ func (r *run) look(ctx context.Context, who string, output any, meant func(React
 		case f.Replaced:
 			output = f.By
 		case f.Violation == "", on == Warn:
-		case on == Send:
+		case on == SendBack:
 			return output, f.Violation, ""
 		default: // Block, and Sanitize without anything to put in its place
 			return output, "", g.Name + ": " + f.Violation

@@ -141,7 +141,7 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	release := r.open(ctx)
 	waits := false
 	defer func() { release(waits || ctx.Err() != nil) }()
-	base := context.WithValue(ctx, runKey{}, r)
+	base := agent.WithSay(context.WithValue(ctx, runKey{}, r), nil) // what is said in turns is for those who take them
 	if d := i.r.shared().Deadline; d > 0 {
 		var cancel context.CancelFunc
 		base, cancel = context.WithTimeoutCause(base, d, errDeadline)
@@ -158,6 +158,9 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	res, err := r.result(base, v, err)
 	if !waits {
 		r.award(context.WithoutCancel(ctx), res, err)
+	}
+	if err == nil && (res.Status == "" || res.Status == agent.Done) && res.Reply != "" {
+		agent.Say(ctx, res.Reply)
 	}
 	return res, err
 }
