@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"edged/bus"
+	"edged/cmd/edged/internal/config"
 	"edged/starlark/lib"
 	"edged/workflow/graph"
 )
@@ -191,4 +193,21 @@ func TestManyQuestions(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Answers of people come in by MQTT only if the settings say so.
+func TestAnswersAreSubscribedTo(t *testing.T) {
+	for _, confirm := range []bool{false, true} {
+		r := &robot{cfg: &config.Config{}}
+		r.cfg.MQTT.URL, r.cfg.MQTT.Confirm = "mqtt://broker", confirm
+		var filters []string
+		for _, s := range r.mapping().Subscribe {
+			filters = append(filters, s.Filter)
+		}
+		for _, topic := range []string{answerTopic, wordsTopic} {
+			if slices.Contains(filters, topic) != confirm {
+				t.Errorf("mqtt.confirm %v: subscribed to %q", confirm, filters)
+			}
+		}
+	}
 }

@@ -28,6 +28,16 @@ endless.edge(START, "a")
 endless.edge("a", "b")
 endless.branch("b", lambda state: "a", to = ["a", END])
 
+# One that runs itself is bounded, too.
+def again(state):
+    bb.incr("box/depth")
+    return itself.run("again")
+
+itself = Graph("itself", checkpoint = "none")
+itself.node("again", again)
+itself.edge(START, "again")
+itself.edge("again", END)
+
 # The arm that is not chosen does not run, nor what comes after it.
 arms = Graph("arms")
 arms.node("a", saw("a", "x"))
@@ -67,7 +77,7 @@ half.edge(START, "good")
 half.edge("bad", END)
 half.edge("good", END)
 -- main_test.star --
-load("main.star", "arms", "both", "endless", "half", "round")
+load("main.star", "arms", "both", "endless", "half", "itself", "round")
 
 def ran():
     return bb.get("box/ran", [])
@@ -82,6 +92,11 @@ def test_a_cycle_is_bounded():
     assert.eq([r.status, len(r.children)], ["failed", 7])
     assert.contains(r.reason, "max_steps")
     assert.contains(r.reason, "the cycle b → a → b")
+
+def test_recursion_is_bounded():
+    r = itself.run("go")
+    assert.eq([r.status, bb.get("box/depth")], ["failed", 32])
+    assert.contains(r.reason, "max_steps: graphs run one another 32 deep")
 
 def test_arms():
     r = arms.run("b")

@@ -258,5 +258,15 @@ func (g *Graph) body(ctx context.Context, p *workflow.Place, t agent.Task) (agen
 	if n := g.left.Load(); n >= maxLeft {
 		return agent.Result{}, fmt.Errorf("%w: %d nodes of %s were left behind and still run", agent.ErrFailed, n, g.name)
 	}
-	return newRun(ctx, g, p, t).all()
+	deep, _ := ctx.Value(deepKey{}).(int)
+	if deep >= maxDeep {
+		return agent.Result{}, fmt.Errorf("%w: max_steps: graphs run one another %d deep, %s the last", agent.ErrFailed, deep, g.name)
+	}
+	return newRun(context.WithValue(ctx, deepKey{}, deep+1), g, p, t).all()
 }
+
+// deepKey leads to how many graphs a run is in: nothing else bounds a graph
+// that a node of it runs again.
+type deepKey struct{}
+
+const maxDeep = 32
