@@ -198,7 +198,7 @@ func TestManyQuestions(t *testing.T) {
 // Answers of people come in by MQTT only if the settings say so.
 func TestAnswersAreSubscribedTo(t *testing.T) {
 	for _, confirm := range []bool{false, true} {
-		r := &robot{cfg: &config.Config{}}
+		r := &robot{runOptions: runOptions{cfg: &config.Config{}}}
 		r.cfg.MQTT.URL, r.cfg.MQTT.Confirm = "mqtt://broker", confirm
 		var filters []string
 		for _, s := range r.mapping().Subscribe {
