@@ -10,6 +10,7 @@ import (
 
 	"edged/agent"
 	"edged/starlark/value"
+	"edged/workflow/graph"
 	"edged/workflow"
 )
 
@@ -65,7 +66,7 @@ func resumeGraph(a agent.Agent, c *value.Call) (starlark.Value, error) {
 // answer gives a person's answer to a question that waits, and waits for what
 // comes of the run.
 func (q *openAsk) answer(ctx context.Context, text string) (starlark.Value, error) {
-	said, ok := among(text, q.Options)
+	said, ok := graph.Pick(text, q.Options)
 	if !ok {
 		return performed(agent.Result{RunID: q.Run}, fmt.Errorf("%w: answer %q to %q is none of %q", agent.ErrFailed, text, q.Prompt, q.Options)), nil
 	}

@@ -128,19 +128,6 @@ func (b *Behaviour) askPeople(ctx context.Context, q Ask) (string, error) {
 	return said, err
 }
 
-// among finds an answer among the options.
-func among(said string, options []string) (string, bool) {
-	said = strings.TrimSpace(said)
-	if len(options) == 0 {
-		return said, said != ""
-	}
-	i := slices.IndexFunc(options, func(o string) bool { return strings.EqualFold(o, said) })
-	if i < 0 {
-		return "", false
-	}
-	return options[i], true
-}
-
 // mayAnswer returns the error for an answer that is not a person's: scripts may
 // hand on what a person said, and say nothing themselves.
 func mayAnswer(c *value.Call) error {

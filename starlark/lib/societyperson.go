@@ -119,7 +119,7 @@ func (q question) read(p society.Prompt, said string) (any, error) {
 	switch q.field {
 	case "verdict", "winner":
 		word, more, _ := strings.Cut(said, ":")
-		if pick, ok := among(word, q.words); ok {
+		if pick, ok := graph.Pick(word, q.words); ok {
 			why := "comments"
 			if q.field == "winner" {
 				why = "because"
@@ -128,7 +128,7 @@ func (q question) read(p society.Prompt, said string) (any, error) {
 		}
 		return nil, fmt.Errorf("%w: %q is none of %q", society.ErrMalformed, said, q.words)
 	case "agree":
-		if yes, ok := among(said, []string{"yes", "agree", "true"}); ok && yes != "" {
+		if yes, ok := graph.Pick(said, []string{"yes", "agree", "true"}); ok && yes != "" {
 			return map[string]any{"agree": true}, nil
 		}
 		return map[string]any{"agree": false, "draft": spokenTree(said)}, nil

@@ -116,7 +116,7 @@ func (p *person) ask(ctx context.Context, old asked) (string, error) {
 		case err != nil:
 			return "", fmt.Errorf("%w: nobody answered %s: %w", agent.ErrEscalated, p.id, err)
 		default:
-			if a, ok := pick(said, q.Options); ok {
+			if a, ok := Pick(said, q.Options); ok {
 				return a, nil
 			}
 		}
@@ -153,8 +153,9 @@ func (p *person) once(ctx context.Context, q Question) (string, error) {
 	}
 }
 
-// pick finds an answer among the options.
-func pick(said string, options []string) (string, bool) {
+// Pick finds what was said among the options of a question, whatever its case;
+// without options anything but nothing is an answer.
+func Pick(said string, options []string) (string, bool) {
 	said = strings.TrimSpace(said)
 	if len(options) == 0 {
 		return said, said != ""

@@ -44,7 +44,7 @@ func Answer(ctx context.Context, runs *workflow.Runs, id, path, answer string) e
 		if err != nil {
 			return fmt.Errorf("graph: question %s of run %s: %w", q.Path, id, err)
 		}
-		said, ok := pick(answer, about.Options)
+		said, ok := Pick(answer, about.Options)
 		if !ok {
 			return fmt.Errorf("graph: answer %q to %q is none of %q", answer, about.Prompt, about.Options)
 		}
