@@ -10,8 +10,8 @@ import (
 
 	"edged/agent"
 	"edged/starlark/value"
-	"edged/workflow/graph"
 	"edged/workflow"
+	"edged/workflow/graph"
 )
 
 // liveRun is a run of a tree while it goes on, for those that give it an
