@@ -224,6 +224,10 @@ def test_judge():
     check("crash", [got[0], got[3], got[4]], ["failed", "", "a b judge"])
     got = race(dict(judge = [pick("none")], **two))
     check("none", got, ["failed", "no_winner: better", None, "", "a b judge"])
+    form = {"type": "object", "required": ["rationale", "winner"], "properties": {"rationale": {"type": "string"}, "winner": {"type": "string"}}}
+    got = race(dict(judge = [json.encode({"rationale": "short", "winner": "A"})], **two), output_schema = form)
+    check("a form of one's own", got[:2], ["done", "short"])
+    assert.eq(model.prompts()[-1].schema["properties"]["winner"]["enum"], ["A", "B", "none"])
     got = race(dict(judge = [holding("ONE")], **two), swap = True)
     check("swap", got, ["done", "better", "ONE", "a", "a b judge judge"])
     got = race(dict(judge = [pick("A"), pick("B")], **two), swap = True)

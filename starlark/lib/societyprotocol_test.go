@@ -173,6 +173,9 @@ def test_watchers():
     e = Society("y").connect(same("a"), Agent("b", fn = closing), Oversight(watch = ["unmoved:box/door"]))
     r = e.run("go")
     assert.eq([r.status, r.reason, r.rounds], ["deadlock", "unmoved: box/door has changed, the decision has not", 2])
+    e = Society("w", escalate_to = Agent("spare", fn = lambda task: "I did it")).connect(Agent("pm", fn = lambda task: "accept"), Agent("dev", fn = lambda task: Declined("busy")), Delegation(watch = ["no_taker"]))
+    r = e.run("go")
+    assert.eq([r.status, r.by, r.reason, r.output], ["done", "spare", "no_taker: busy: decided by spare", "I did it"])
     lead = Agent("lead", fn = lambda task: {"cost": 1})
     none = [Agent("a", fn = lambda task: None), Agent("b", fn = lambda task: None)]
     form = Artifact("x", schema = {"cost": "(int, 0..9)"})

@@ -187,7 +187,11 @@ func (j JudgePicks) ask(ctx context.Context, r *run, key string, subs []Submissi
 		return "", fmt.Sprintf("%s: %s", d.turn.State, d.turn.Why), false, nil
 	}
 	label, _ = d.v["winner"].(string)
-	because, _ = d.v["because"].(string)
+	for _, name := range []string{"because", "rationale", "reason"} { // forms of one's own call it so
+		if because == "" {
+			because, _ = d.v[name].(string)
+		}
+	}
 	return label, because, true, nil
 }
 

@@ -3,6 +3,7 @@ package society
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"edged/agent"
 	"edged/workflow/society/protocol"
@@ -130,6 +131,9 @@ func (e *reviewed) Settle(ctx context.Context, round []Work) (Verdict, error) {
 	w := round[0]
 	if w.State == Returned {
 		return Verdict{}, nil
+	}
+	if w.State == Refused && slices.Contains(e.sh.Watch, "no_taker") {
+		return Verdict{Cause: CauseNoTaker, Reason: w.Why}, nil
 	}
 	if w.State != OK {
 		return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%s: %s: %s", w.Author, w.State, w.Why)}, nil
