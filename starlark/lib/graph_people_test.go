@@ -84,6 +84,7 @@ def test_waits_and_goes_on():
 
 def test_the_other_arm():
     r = patient.run("go")
+    assert.contains(brave.resume(r.run_id, answer = "yes").reason, "is one of patient, not of brave")
     r = patient.resume(r.run_id, answer = "no")
     assert.eq([r.reply, ran()], ["here", ["plan", "stay"]])
 
@@ -116,6 +117,8 @@ def test_a_handler_hands_on_what_a_person_said():
 def test_nobody_else_answers():
     publish("box/go", "x")
     run = person.asked()[0]["run"]
+    r = brave.resume(run, answer = "yes")  # it is no run of this graph
+    assert.eq([r.status, ran()], ["failed", ["plan"]])
     publish("box/cheat", run)
     assert.contains(expect_event("edged/error")["message"], "nobody but a person answers a question")
     model.calls("cheat", {"task": run})

@@ -55,12 +55,20 @@ func resumeGraph(a agent.Agent, c *value.Call) (starlark.Value, error) {
 		}
 	}
 	g := graphOf(a)
-	if q := g.b.asking.find(id); q != nil && answer != "" {
+	if q := g.b.asking.find(id); q != nil && answer != "" && g.has(q) {
 		return q.answer(c.Context(), answer)
 	}
 	return g.goOn(c, func(ctx context.Context) (agent.Result, error) {
 		return g.Resume(ctx, g.b.Runs(), id, answer)
 	})
+}
+
+// has reports whether a question is of a run of this graph.
+func (g *scriptGraph) has(q *openAsk) bool {
+	if info, err := g.b.Runs().Get(q.Run); err == nil {
+		return info.Workflow == g.Name()
+	}
+	return q.By == "graph:"+g.Name()
 }
 
 // answer gives a person's answer to a question that waits, and waits for what

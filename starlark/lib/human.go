@@ -136,8 +136,8 @@ func mayAnswer(c *value.Call) error {
 		return nil
 	}
 	if r != nil {
-		if e := r.handled(); e != nil && fromPerson(e.Source, e.Topic) {
-			return nil
+		if e := r.handled(); e != nil && !e.Retained && fromPerson(e.Source, e.Topic) {
+			return nil // what was kept somewhere was said before the question
 		}
 	}
 	return &value.Error{Arg: "answer", Msg: "nobody but a person answers a question", Hint: "resume with an answer in a handler of what a person said or sent, or use 'edged answer'"}

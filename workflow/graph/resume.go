@@ -18,6 +18,9 @@ const patchName = "patch"
 // waits. answer is for the oldest question that it waits with; "" is none.
 func (g *Graph) Resume(ctx context.Context, runs *workflow.Runs, id, answer string) (agent.Result, error) {
 	if answer != "" {
+		if info, err := runs.Get(id); err == nil && info.Workflow != g.name {
+			return agent.Result{RunID: id}, fmt.Errorf("graph: run %s is one of %s, not of %s", id, info.Workflow, g.name)
+		}
 		if err := Answer(ctx, runs, id, "", answer); err != nil {
 			return agent.Result{RunID: id}, err
 		}
