@@ -275,6 +275,9 @@ func (i *Interaction) View(viewer string, turns []Turn) (list []Turn) {
 			continue
 		}
 		t.System, t.Prompt, t.Schema, t.Said = "", "", nil, ""
+		if t.Verdict == string(Returned) || t.Verdict == blockedVerdict {
+			t.Answer = nil
+		}
 		list = append(list, t)
 	}
 	return list

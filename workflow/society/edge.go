@@ -144,6 +144,12 @@ type Finding struct {
 	By        any
 }
 
+// Violates says what is wrong.
+func Violates(why string) Finding { return Finding{Violation: why} }
+
+// Replace puts something in place of the draft.
+func Replace(by any) Finding { return Finding{Replaced: true, By: by} }
+
 // Shared are the fields of every edge; the zero value works.
 type Shared struct {
 	Name      string // of the interaction; "" is made of type and members

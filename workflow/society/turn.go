@@ -90,12 +90,15 @@ func doubtful(s Speaker, p Prompt, t Turn) bool {
 	return slices.ContainsFunc(t.Tools, func(c agent.Receipt) bool { return !reads(c) })
 }
 
+// blockedVerdict is that of a turn whose draft a guardrail has blocked.
+const blockedVerdict = "blocked"
+
 // settled notes what came of a turn besides its answer.
 func (t *Turn) settled(w Work) {
 	t.Verdict = w.Decision
 	switch {
 	case w.blocked != "":
-		t.Verdict, t.Why = "blocked", w.blocked
+		t.Verdict, t.Why = blockedVerdict, w.blocked
 	case w.sent != "":
 		t.Verdict, t.Why = string(Returned), w.sent
 	}

@@ -3,6 +3,7 @@ package society_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,6 +27,8 @@ type planted struct {
 	turn   map[string]society.Kind
 	shown  map[string][]string // what each got, prompts and inboxes
 	n      int
+	looked int
+	sent   map[string]bool // drafts that a guardrail sent back to their authors
 }
 
 func (p *planted) token(who string, k society.Kind) string {
@@ -44,6 +47,9 @@ func (p *planted) allowed(viewer, token string) bool {
 	}
 	if author == viewer || viewer == "lead" {
 		return true
+	}
+	if p.sent[token] {
+		return false
 	}
 	switch p.kind {
 	case "delegation": // boss = 0, worker = 1
@@ -83,7 +89,7 @@ func (p *planted) allowed(viewer, token string) bool {
 // a random society, and looks for it in all that anybody gets.
 func TestNobodySeesWhatItMustNot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &planted{author: map[string]string{}, turn: map[string]society.Kind{}, shown: map[string][]string{}}
+		p := &planted{author: map[string]string{}, turn: map[string]society.Kind{}, shown: map[string][]string{}, sent: map[string]bool{}}
 		p.kind = rapid.SampledFrom([]string{"delegation", "oversight", "cooperation", "competition", "coopetition"}).Draw(t, "kind")
 		n := 2
 		if p.kind != "delegation" && p.kind != "oversight" {
@@ -119,7 +125,7 @@ func TestNobodySeesWhatItMustNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Put("art", p.token("shelf", ""))
-		e := p.edge(t, s, members, mk("judge"))
+		e := p.edge(t, s, members, mk("judge"), cast)
 		task := p.token("task", "")
 		r, _ := agent.Run(context.Background(), e, agent.Task{Input: task})
 		for viewer, prompts := range p.shown {
@@ -179,8 +185,21 @@ func (p *planted) reply(name, word, schema string) (llm.Message, error) {
 	return llm.Message{Text: fmt.Sprintf(`{"draft":%s}`, body)}, nil
 }
 
-func (p *planted) edge(t *rapid.T, s *society.Society, members list, judge *society.Agent) *society.Interaction {
+func (p *planted) edge(t *rapid.T, s *society.Society, members list, judge *society.Agent, cast *cast) *society.Interaction {
 	sh := society.Shared{MaxRounds: rapid.IntRange(1, 3).Draw(t, "rounds"), Artifacts: []society.Artifact{{Name: "art"}}}
+	if rapid.Bool().Draw(t, "guarded") {
+		every := rapid.IntRange(1, 4).Draw(t, "every")
+		sh.Guardrails = []society.Guardrail{{Name: "g", On: society.SendBack, Check: func(_ context.Context, draft any, _ map[string]any) (society.Finding, error) {
+			cast.mu.Lock()
+			defer cast.mu.Unlock()
+			token := regexp.MustCompile(`tok\d+q`).FindString(fmt.Sprint(draft))
+			if p.looked++; token == "" || p.looked%every != 0 {
+				return society.Finding{}, nil
+			}
+			p.sent[token] = true
+			return society.Violates("do it again"), nil
+		}}}
+	}
 	criteria := []string{p.token("criteria", "")}
 	resolvers := []society.Resolver{
 		society.JudgePicks{Judge: judge, Criteria: criteria, OnNeither: rapid.SampledFrom([]society.OnNeither{"escalate", "retry", "best_effort"}).Draw(t, "neither"), Swap: rapid.Bool().Draw(t, "swap")},
