@@ -166,7 +166,7 @@ func (b *Behaviour) cooperation(c *value.Call, e *edge) error {
 			return err
 		}
 		out.MergeFunc = func(ctx context.Context, drafts []society.Submission) (any, error) {
-			v, err := b.consult(ctx, cb, submissionList(drafts), b.worldFor(ctx, cb, 1))
+			v, err := b.consult(ctx, cb, submissionList(drafts), b.worldFor(cb, 1))
 			if err != nil {
 				return nil, err
 			}
@@ -237,7 +237,7 @@ func (b *Behaviour) commonOf(c *value.Call, e *common) (err error) {
 // rail is a guardrail as societies have it.
 func (b *Behaviour) rail(g *guardrail) society.Guardrail {
 	return society.Guardrail{Name: g.name, On: society.Reaction(g.on), Check: func(ctx context.Context, output any, _ map[string]any) (society.Finding, error) {
-		f, err := g.look(ctx, b, output, b.worldFor(ctx, g.check, 1))
+		f, err := g.look(ctx, b, output, b.worldFor(g.check, 1))
 		return society.Finding{Violation: f.Violation, Replaced: f.Replaced, By: f.By}, err
 	}}
 }
@@ -273,7 +273,7 @@ func (b *Behaviour) untilOf(c *value.Call, e *common) error {
 	}
 	e.Until = func(ctx context.Context, round []society.Work) (bool, error) {
 		for _, cb := range asked {
-			v, err := b.consult(ctx, cb, workList(round), b.worldFor(ctx, cb, 1))
+			v, err := b.consult(ctx, cb, workList(round), b.worldFor(cb, 1))
 			if err != nil || v.Truth() == starlark.True {
 				return err == nil, err
 			}

@@ -140,7 +140,7 @@ func (a *scriptAgent) turnOf(cb *callback) society.Speaker {
 		r := a.run(ctx, turnTask(p))
 		r.reads = r.reads || p.Tools != society.AllTools
 		r.more.turn = &p
-		v, err := a.b.do(r, cb, task, a.b.worldFor(ctx, cb, 1), turnKind.Wrap(&p))
+		v, err := a.b.do(r, cb, task, a.b.worldFor(cb, 1), turnKind.Wrap(&p))
 		if err != nil && caller.Err() == nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, a.timeout)
 		}
@@ -226,23 +226,37 @@ var turnKind = &value.Kind[*society.Prompt]{
 
 // world is the board as functions of societies see it: the keys that the folder
 // may read.
-func (b *Behaviour) world(context.Context) map[string]any {
+func (b *Behaviour) world() map[string]any {
 	all := b.host.Board.Snapshot("")
 	if b.grants.All {
 		return all
 	}
 	out := map[string]any{}
 	for key, v := range all {
-		if own(b.folder, "bb", key) || slices.ContainsFunc(b.grants.BB, func(g string) bool { return coversName(g, key) }) {
+		if b.sees(key) {
 			out[key] = v
 		}
 	}
 	return out
 }
 
+// sees reports whether the folder may read a key.
+func (b *Behaviour) sees(key string) bool {
+	return b.grants.All || own(b.folder, "bb", key) || slices.ContainsFunc(b.grants.BB, func(g string) bool { return coversName(g, key) })
+}
+
+// worldKey is one key of the world, or nil.
+func (b *Behaviour) worldKey(_ context.Context, key string) any {
+	if !b.sees(key) {
+		return nil
+	}
+	v, _ := b.host.Board.Get(key)
+	return v
+}
+
 // worldFor is the state that a callback is offered at a place; None if it does
 // not take it.
-func (b *Behaviour) worldFor(ctx context.Context, cb *callback, at int) starlark.Value {
+func (b *Behaviour) worldFor(cb *callback, at int) starlark.Value {
 	takes := slices.Contains(cb.place, at)
 	for _, p := range cb.named {
 		takes = takes || p == at
@@ -250,7 +264,7 @@ func (b *Behaviour) worldFor(ctx context.Context, cb *callback, at int) starlark
 	if !takes {
 		return starlark.None
 	}
-	v, err := value.FromGo(b.world(ctx))
+	v, err := value.FromGo(b.world())
 	if err != nil {
 		return starlark.None
 	}

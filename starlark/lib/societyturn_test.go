@@ -1,6 +1,10 @@
 package lib_test
 
-import "testing"
+import (
+	"testing"
+
+	"edged/starlark/lib"
+)
 
 // TestSocietyFunctions: agents made of functions take turns as models do.
 func TestSocietyFunctions(t *testing.T) {
@@ -239,4 +243,21 @@ def test_hooks_look_at_turns():
     expect_event("box/hook")
     expect_event("edged/agent/w/model")
 `)
+}
+
+// TestSocietyState: functions see of the board what their folder may read.
+func TestSocietyState(t *testing.T) {
+	playWith(t, `
+-- main.star --
+w = Agent("w", fn = lambda task, state: " ".join(sorted([k for k in state if not k.startswith("robot")])))
+e = Society("x").connect(w, Agent("b", fn = lambda task: "approve"), Oversight())
+-- main_test.star --
+load("main.star", "e", "w")
+
+def test_state():
+    for key in ["box/mine", "box.mine", "hall/light", "other/secret"]:
+        bb.set(key, 1)
+    assert.eq(e.run("x").output, "box.mine box/mine hall/light")
+    assert.eq(w.run("x").reply, "box.mine box/mine hall/light")
+`, lib.TestOptions{Grants: lib.Grants{BB: []string{"hall/*"}}})
 }

@@ -231,7 +231,11 @@ func (r *run) watchers(ctx context.Context) (Verdict, error) {
 			v = Verdict{Cause: CauseStalled}
 		}
 		if key, ok := strings.CutPrefix(w, "unmoved:"); ok {
-			now.keys[key] = render(r.state[key])
+			if r.s.o.Key != nil {
+				now.keys[key] = render(r.s.o.Key(ctx, key))
+			} else {
+				now.keys[key] = render(r.state[key])
+			}
 			if was, ok := before.keys[key]; ok && was != now.keys[key] && before.draft == now.draft {
 				v = Verdict{Cause: CauseUnmoved, Reason: key + " has changed, the decision has not"}
 			}
