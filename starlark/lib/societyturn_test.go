@@ -75,6 +75,7 @@ def test_resolvers():
     assert.eq(go(lambda subs: subs[1].agent), ["done", "", "b"])
     assert.eq(go(lambda subs, state: subs[0]), ["done", "", "a"])
     assert.eq(go(lambda subs: b), ["done", "", "b"])
+    assert.eq(go(lambda subs: None if [s.agent for s in subs] != ["a", "b"] or sorted([s.label for s in subs]) != ["A", "B"] else "a")[2], "a")
     assert.eq(go(lambda subs: None), ["failed", "no_winner", ""])
     got = go(lambda subs: "nobody")
     assert.eq(got[0], "failed")

@@ -29,6 +29,7 @@ func (f ResolveFunc) Resolve(ctx context.Context, subs []Submission) (Verdict, e
 	var state map[string]any
 	if r := runOf(ctx); r != nil {
 		state = r.state
+		subs = r.inOrder(r.labelled(subs))
 	}
 	name, err := f(ctx, subs, state)
 	if err != nil {
@@ -211,10 +212,7 @@ func (j JudgePicks) neither(ctx context.Context, r *run, subs []Submission, beca
 		r.retried = true
 		return Verdict{again: true}, nil
 	case j.OnNeither == RetryNeither, j.OnNeither == BestEffort:
-		slices.SortFunc(subs, func(a, b Submission) int {
-			return slices.Index(r.i.members, a.Agent) - slices.Index(r.i.members, b.Agent)
-		})
-		for _, s := range subs {
+		for _, s := range r.inOrder(subs) {
 			if _, _, blocked := r.look(ctx, s.Agent, s.Output, onlyBlock); blocked == "" {
 				r.degraded = true
 				return Verdict{Winner: s.Agent, Reason: "best effort: " + because}, nil
@@ -313,9 +311,7 @@ func (m MajorityVote) prompt(r *run, voter string, subs []Submission) (Prompt, e
 }
 
 func (m MajorityVote) count(ctx context.Context, r *run, subs []Submission, votes []string) (Verdict, error) {
-	slices.SortFunc(subs, func(a, b Submission) int {
-		return slices.Index(r.i.members, a.Agent) - slices.Index(r.i.members, b.Agent)
-	})
+	r.inOrder(subs)
 	counts := map[string]int{}
 	for _, v := range votes {
 		if v != "" {
@@ -435,6 +431,14 @@ func (r *run) labelled(subs []Submission) []Submission {
 		out[i].Label = label(i)
 	}
 	return out
+}
+
+// inOrder sorts submissions in member order, where they are.
+func (r *run) inOrder(subs []Submission) []Submission {
+	slices.SortFunc(subs, func(a, b Submission) int {
+		return slices.Index(r.i.members, a.Agent) - slices.Index(r.i.members, b.Agent)
+	})
+	return subs
 }
 
 // label is A, B, … Z, A2, B2, …
