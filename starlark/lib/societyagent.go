@@ -30,6 +30,9 @@ func (s *commune) agentOf(a agent.Agent) (*society.Agent, error) {
 		s.members[a], s.values[m.Name] = m, agentKind.Wrap(a)
 		return m, nil
 	}
+	if a.Name() == society.HUMAN {
+		return nil, &value.Error{Msg: "an agent is called HUMAN, which is the name of the person", Hint: "call it something else; the person is the agent HUMAN without quotation marks"}
+	}
 	m := &society.Agent{Name: a.Name(), Role: roleOf(a), Speaker: s.b.speaker(a)}
 	s.members[a] = m
 	if s.values[m.Name] == nil {

@@ -29,6 +29,7 @@ s = Society("home")
 		{"votes twice", `MajorityVote([j, j])`, `"j" votes twice`, ""},
 		{"merger is a member", `s.cooperate([a, b], Cooperation(merge = b))`, `"b" decides and is a member`, ""},
 		{"one name", `s.connect(a, Agent("a", model = "m", role = "other"), Oversight())`, `two agents are called "a"`, ""},
+		{"the person's name", `s.connect(a, Agent("HUMAN", model = "m"), Oversight())`, "an agent is called HUMAN", "something else"},
 		{"one name, two edges", `s.connect(a, b, Oversight())
 s.connect(b, Agent("a", fn = lambda task: 1), Oversight())`, `two agents are called "a"`, ""},
 		{"same edge twice", `s.connect(a, b, Oversight())
