@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
@@ -227,7 +228,7 @@ type rankSpec struct{ ranks map[string]int }
 func (s *rankSpec) Open(members []string) (protocol.Protocol, error) {
 	for name := range s.ranks {
 		if !slices.Contains(members, name) {
-			return nil, fmt.Errorf("priority names %q, who is not a member; members are %v", name, members)
+			return nil, fmt.Errorf("priority names %q, who is not a member; members are %s", name, strings.Join(members, ", "))
 		}
 	}
 	return protocol.Queue{Priority: func(name string) int { return s.ranks[name] }}.Open(members)

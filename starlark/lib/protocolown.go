@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.starlark.net/starlark"
 
@@ -118,7 +119,7 @@ func (r *ownRun) people(which int, v starlark.Value) (names []string) {
 	for _, v := range list {
 		name := memberName(v)
 		if !slices.Contains(r.floor.members, name) {
-			r.note(ownDocs[which].name, fmt.Errorf("it returned %s, who is not a member; members are %v", shown(v), r.floor.members))
+			r.note(ownDocs[which].name, fmt.Errorf("it returned %s, who is not a member; members are %s", shown(v), strings.Join(r.floor.members, ", ")))
 			return nil
 		}
 		names = append(names, name)

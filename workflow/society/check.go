@@ -2,6 +2,7 @@ package society
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -26,17 +27,12 @@ func (s *Society) ready(i *Interaction) error {
 }
 
 func (s *Society) missing(i *Interaction) (list []Problem) {
-	known := func() (out []string) {
-		for _, a := range s.agents {
-			out = append(out, a.Name)
-		}
-		return out
-	}
+	known := func() string { return strings.Join(names(s.agents), ", ") }
 	if e := i.r.escalation(); e != nil && (e.To == "" || s.find(e.To) == nil) {
-		list = append(list, Problem{Edge: i.name, Name: e.To, Text: fmt.Sprintf("%s escalates to %q, whom nobody knows; there are %v", i.name, e.To, known())})
+		list = append(list, Problem{Edge: i.name, Name: e.To, Text: fmt.Sprintf("%s escalates to %q, whom nobody knows; there are %s", i.name, e.To, known())})
 	}
 	if to := s.o.EscalateTo; to != "" && s.find(to) == nil {
-		list = append(list, Problem{Name: to, Text: fmt.Sprintf("escalate_to is %q, whom nobody knows; there are %v", to, known())})
+		list = append(list, Problem{Name: to, Text: fmt.Sprintf("escalate_to is %q, whom nobody knows; there are %s", to, known())})
 	}
 	return list
 }

@@ -297,7 +297,7 @@ func TestUnknownTarget(t *testing.T) {
 	s := society.New("home", society.Options{})
 	e := must(s.Connect(c.agent("a", draft("x")), c.agent("b"), &society.Oversight{OnDeadlock: &society.Escalate{To: "led"}}))
 	problems := s.Check(0)
-	if len(problems) != 1 || problems[0].Warning || !strings.Contains(problems[0].Text, `"led", whom nobody knows; there are [a b]`) {
+	if len(problems) != 1 || problems[0].Warning || !strings.Contains(problems[0].Text, `"led", whom nobody knows; there are a, b`) {
 		t.Errorf("got %v", problems)
 	}
 	if r := run(t, e, "go"); r.Status != agent.Failed || len(c.asked) != 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -40,7 +41,7 @@ var ErrBudget = errors.New("protocol: bid is beyond the bidder's balance")
 func (m *Market) Open(members []string) (Protocol, error) {
 	for name := range m.Budget {
 		if !slices.Contains(members, name) {
-			return nil, fmt.Errorf("protocol: budget names %q, who is not a member; members are %v", name, members)
+			return nil, fmt.Errorf("protocol: budget names %q, who is not a member; members are %s", name, strings.Join(members, ", "))
 		}
 	}
 	if m.Heard && !m.Turns {

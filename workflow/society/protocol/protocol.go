@@ -18,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Message is what one agent said in its turn.
@@ -136,7 +137,7 @@ func ordered(order, members []string) ([]string, error) {
 	for i, name := range order {
 		switch {
 		case !slices.Contains(members, name):
-			return nil, fmt.Errorf("protocol: order names %q, who is not a member; members are %v", name, members)
+			return nil, fmt.Errorf("protocol: order names %q, who is not a member; members are %s", name, strings.Join(members, ", "))
 		case slices.Contains(order[:i], name):
 			return nil, fmt.Errorf("protocol: order names %q twice", name)
 		}

@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Sees says how much of a round a speaker in a row hears.
@@ -78,7 +79,7 @@ type Broadcast struct {
 // Open checks the moderator.
 func (b Broadcast) Open(members []string) (Protocol, error) {
 	if b.Moderator != "" && !slices.Contains(members, b.Moderator) {
-		return nil, fmt.Errorf("protocol: moderator %q is not a member; members are %v", b.Moderator, members)
+		return nil, fmt.Errorf("protocol: moderator %q is not a member; members are %s", b.Moderator, strings.Join(members, ", "))
 	}
 	t := &together{members: slices.Clone(members), last: b.Moderator}
 	t.sealed = func(round int) bool { return round == 1 && !b.Turns }
