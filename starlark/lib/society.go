@@ -352,16 +352,17 @@ func (s *commune) declare(c *value.Call, i *society.Interaction, o workflow.Opti
 	return v, nil
 }
 
-// linkNode is the node that an interaction is in trees.
+// linkNode is the node that an interaction is in trees. It wraps the node and
+// is none itself: a tree takes it for what it wraps.
 type linkNode struct {
-	*workflow.Custom
+	agent.Agent
 	l *link
 }
 
 var _ workflow.Wrapper = (*linkNode)(nil)
 
 // Unwrap implements workflow.Wrapper.
-func (n *linkNode) Unwrap() agent.Agent { return n.Custom }
+func (n *linkNode) Unwrap() agent.Agent { return n.Agent }
 
 // linkOf is the interaction behind a value of interactionKind.
 func linkOf(a agent.Agent) *link { return a.(*flow).node.(*linkNode).l }
