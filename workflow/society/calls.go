@@ -7,26 +7,44 @@ import (
 )
 
 // Calls is the most calls of models that one run can take: every answer of a
-// model repaired once, all its tools used, one escalation at the end. Functions,
-// peers and persons ask no model here.
+// model repaired once, all its tools used, all that guardrails may send back and
+// a policy may ask again, one escalation at the end. Functions, peers and
+// persons ask no model here.
 func (i *Interaction) Calls() int {
 	chain := i.escalation()
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
-	rounds, per, extra := i.asks()
-	n := rounds*per + extra
-	if j, ok := resolverOf(i.r).(JudgePicks); ok && j.OnNeither == RetryNeither {
-		_, again, decide := i.competing()
-		n += again + decide
+	several, once, decide := i.stages()
+	shots, picks := 1, 1
+	if i.r.shared().sendsBack() {
+		shots = i.r.shared().rounds()
 	}
-	if i.r.shared().policy() == RetryOnce {
-		n += rounds * per
+	if j, ok := resolverOf(i.r).(JudgePicks); ok && j.OnNeither == RetryNeither {
+		shots, picks = shots+1, 2
+	}
+	n := several + shots*once + picks*decide
+	if i.r.shared().policy() == RetryOnce { // of a round, either its members or those who decide
+		n += several + (shots-picks)*once + picks*max(once, decide)
 	}
 	worst := 0
 	for _, name := range chain {
 		worst = max(worst, i.asking(name, ToEscalate, NoTools))
 	}
 	return n + worst
+}
+
+// stages counts calls of models: in all rounds where there are several, in the
+// one where there is one, and to decide about that.
+func (i *Interaction) stages() (several, once, decide int) {
+	rounds, per, extra := i.asks()
+	if e, ok := i.e.(*coopetition); ok && e.coop != nil {
+		_, once, decide = i.competing()
+		return rounds * per, once, decide
+	}
+	if oneShot(i.e) || i.r.kind() == "coopetition" {
+		return 0, per, extra
+	}
+	return rounds * per, 0, extra
 }
 
 // asks counts calls of models: in each of how many rounds, and besides. The

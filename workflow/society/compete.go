@@ -78,7 +78,7 @@ func (e *competition) check() error {
 	case e.resolve == nil:
 		return errors.New("it has no resolve: give it JudgePicks, MajorityVote, BestScore, Escalate or a function")
 	case e.quorum < 0 || e.quorum > len(e.members):
-		return fmt.Errorf("quorum is %d of %d members", e.quorum, len(e.members))
+		return fmt.Errorf("quorum is %d of %d members: it can be 1 to %d, or left out", e.quorum, len(e.members), len(e.members))
 	case e.sh.Until != nil:
 		return errors.New("until has nothing to say here: the resolver decides")
 	}
@@ -225,7 +225,7 @@ func (e *competition) Settle(ctx context.Context, round []Work) (Verdict, error)
 		v := Verdict{Settled: true, Status: agent.Failed, Reason: "no submission: " + strings.Join(why, "; ")}
 		if slices.ContainsFunc(e.members, func(m string) bool { return r.last[m].State == Refused }) {
 			v.Reason = string(CauseNoTaker)
-			if slices.Contains(e.sh.Watch, "no_taker") {
+			if e.sh.watches("no_taker") {
 				return Verdict{Cause: CauseNoTaker}, nil
 			}
 		}
@@ -239,9 +239,6 @@ func (e *competition) Settle(ctx context.Context, round []Work) (Verdict, error)
 		return v, err
 	}
 	if v.Winner == "" {
-		if e.market != nil && v.Settled {
-			e.market.Settle("", 0)
-		}
 		return v, nil
 	}
 	return e.won(v, subs), nil
@@ -257,11 +254,22 @@ func (e *competition) won(v Verdict, subs []Submission) Verdict {
 	if len(v.Ranking) == 0 {
 		v.Ranking = []string{v.Winner}
 	}
-	if e.market != nil {
-		price, _ := e.price(v.Output)
-		e.market.Settle(v.Winner, e.paid()*price)
-	}
 	return v
+}
+
+// clear notes how a market ended, once nothing can change it any more: who won
+// pays or is paid, and a market without a winner is an outcome, too.
+func (r *run) clear(res agent.Result, err error) {
+	e, ok := r.i.e.(*competition)
+	if !ok || e.market == nil || agent.StatusOf(err) == agent.Cancelled {
+		return
+	}
+	if err != nil || res.Status != "" && res.Status != agent.Done || res.Winner == "" {
+		e.market.Settle("", 0)
+		return
+	}
+	price, _ := e.price(r.last[res.Winner].Draft)
+	e.market.Settle(res.Winner, e.paid()*price)
 }
 
 // submissions gives those that count, in member order, and says of the others
@@ -304,7 +312,7 @@ func (d *Coopetition) bind(_ *Society, m []string) (inner, error) {
 	}
 	for _, t := range d.CooperateOn {
 		if slices.Contains(d.CompeteOn, t) {
-			return nil, fmt.Errorf("they can't both cooperate and compete on %q", t)
+			return nil, fmt.Errorf("they can't both cooperate and compete on %q: name it in one of the two lists", t)
 		}
 	}
 	e := &coopetition{d: d, comp: &competition{members: m, sh: &d.Shared, resolve: plain(d.Resolve), quorum: d.Quorum, negot: d}}

@@ -191,6 +191,10 @@ func (r *run) clashes(e *cooperation) map[string][]string {
 // Settle puts what there is together.
 func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error) {
 	r := runOf(ctx)
+	took := func(w Work) bool { return w.State != Refused }
+	if e.sh.watches("no_taker") && len(round) > 0 && !slices.ContainsFunc(round, took) {
+		return Verdict{Cause: CauseNoTaker}, nil
+	}
 	for _, w := range round {
 		if w.State != OK && w.State != Invalid && w.State != Returned {
 			return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%s: %s: %s", w.Author, w.State, w.Why), Output: r.newest()}, nil

@@ -312,6 +312,13 @@ func (s *Shared) rounds() int {
 	return s.MaxRounds
 }
 
+func (s *Shared) watches(what string) bool { return slices.Contains(s.Watch, what) }
+
+// sendsBack reports whether a guardrail may ask for more rounds.
+func (s *Shared) sendsBack() bool {
+	return slices.ContainsFunc(s.Guardrails, func(g Guardrail) bool { return g.On == SendBack })
+}
+
 func (s *Shared) policy() OnTimeout {
 	if s.OnTimeout == "" {
 		return EscalateTimeout

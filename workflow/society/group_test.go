@@ -283,6 +283,85 @@ func TestMarketBudget(t *testing.T) {
 	hasNot(t, seen[1], "20")
 }
 
+// TestMarketOutcomes: bidders hear how the last market ended, also that nobody
+// won, and nobody pays for what is blocked.
+func TestMarketOutcomes(t *testing.T) {
+	reserve := 5.0
+	s := society.New("x", society.Options{})
+	market := &protocol.Market{Bid: bidSchema, Budget: map[string]float64{"a": 50, "b": 50}}
+	var heard string
+	a := &society.Agent{Name: "a", Speaker: society.Func(func(_ context.Context, p society.Prompt) (any, error) {
+		heard = p.Text()
+		switch p.Task.Input {
+		case "low":
+			return m{"cost": int64(1), "eta": int64(1)}, nil
+		case "none":
+			return nil, society.ErrRefused
+		case "blocked":
+			return m{"cost": int64(13), "eta": int64(1)}, nil
+		}
+		return m{"cost": int64(10), "eta": int64(1)}, nil
+	})}
+	b := &society.Agent{Name: "b", Speaker: society.Func(func(context.Context, society.Prompt) (any, error) { return nil, society.ErrRefused })}
+	unlucky := society.Guardrail{Name: "unlucky", On: society.Block, Check: func(_ context.Context, v any, _ map[string]any) (society.Finding, error) {
+		if v.(map[string]any)["cost"] == int64(13) {
+			return society.Finding{Violation: "13"}, nil
+		}
+		return society.Finding{}, nil
+	}}
+	e := must(s.Compete(list{a, b}, &society.Competition{Resolve: society.BestScore{Field: "cost", Reserve: &reserve},
+		Shared: society.Shared{Protocol: market, Guardrails: []society.Guardrail{unlucky}}}))
+	for _, c := range []struct {
+		task, before string
+		status       agent.Status
+		balance      float64
+	}{
+		{"x", "", agent.Done, 40},
+		{"low", "a won with 10", agent.Failed, 40},
+		{"none", "nobody won", agent.Failed, 40},
+		{"blocked", "nobody won", agent.Blocked, 40},
+		{"x", "nobody won", agent.Done, 30},
+	} {
+		r, err := e.Run(t.Context(), agent.Task{Input: c.task})
+		if err != nil {
+			r.Status = agent.StatusOf(err)
+		}
+		if r.Status == "" {
+			r.Status = agent.Done
+		}
+		if r.Status != c.status || market.Balance("a") != c.balance || !strings.Contains(heard, c.before) {
+			t.Errorf("%s: got %s %q, balance %v, heard\n%s", c.task, r.Status, r.Reason, market.Balance("a"), heard)
+		}
+	}
+	hasNot(t, heard, "won with")
+}
+
+// TestNoTaker: nobody accepts a task, of whatever edge.
+func TestNoTaker(t *testing.T) {
+	no := func(name string) *society.Agent {
+		return &society.Agent{Name: name, Speaker: society.Func(func(context.Context, society.Prompt) (any, error) { return nil, society.ErrRefused })}
+	}
+	for _, watch := range [][]string{nil, {"no_taker"}} {
+		sh := society.Shared{Watch: watch}
+		for name, rel := range map[string]society.Relation{"delegation": &society.Delegation{Shared: sh}, "oversight": &society.Oversight{Shared: sh},
+			"cooperation": &society.Cooperation{Shared: sh}, "competition": &society.Competition{Shared: sh, Resolve: society.BestScore{Field: "x"}}} {
+			s := society.New("x", society.Options{EscalateTo: "lead"})
+			lead := &society.Agent{Name: "lead", Speaker: society.Func(func(context.Context, society.Prompt) (any, error) { return m{"draft": "mine"}, nil })}
+			if err := s.Add(lead); err != nil {
+				t.Fatal(err)
+			}
+			join := func() (*society.Interaction, error) { return s.Connect(no("a"), no("b"), rel) }
+			if name == "cooperation" || name == "competition" {
+				join = func() (*society.Interaction, error) { return s.Group(list{no("a"), no("b")}, rel) }
+			}
+			r := run(t, must(join()), "x")
+			if watch != nil && (r.By != "lead" || r.Output != "mine" || !strings.HasPrefix(r.Reason, "no_taker")) || watch == nil && r.Status != agent.Failed {
+				t.Errorf("%s, %v: got %+v", name, watch, r)
+			}
+		}
+	}
+}
+
 func TestQuorumAtTimeout(t *testing.T) {
 	for _, c := range []struct {
 		policy  society.OnTimeout

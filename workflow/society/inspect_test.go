@@ -78,6 +78,16 @@ func TestCalls(t *testing.T) {
 		{"a judge asked twice", func(s *society.Society) (*society.Interaction, error) {
 			return s.Compete(list{model("a"), model("b"), code("c")}, &society.Competition{Resolve: society.JudgePicks{Judge: model("j"), Swap: true, OnNeither: society.RetryNeither}})
 		}, 2 * (4 + 4)},
+		{"the judge is late", func(s *society.Society) (*society.Interaction, error) {
+			return s.Compete(list{code("a"), code("b")}, &society.Competition{Resolve: society.JudgePicks{Judge: model("j")}, Shared: society.Shared{Timeout: time.Second, OnTimeout: society.RetryOnce}})
+		}, 2 + 2},
+		{"sent back", func(s *society.Society) (*society.Interaction, error) {
+			back := society.Guardrail{Name: "g", On: society.SendBack}
+			return s.Compete(list{model("a"), model("b")}, &society.Competition{Resolve: society.JudgePicks{Judge: model("j")}, Shared: society.Shared{MaxRounds: 3, Guardrails: []society.Guardrail{back}}})
+		}, 3*4 + 2},
+		{"nobody reviews", func(s *society.Society) (*society.Interaction, error) {
+			return s.Connect(model("a"), model("b"), &society.Delegation{NoReview: true})
+		}, 2},
 		{"votes", func(s *society.Society) (*society.Interaction, error) {
 			return s.Compete(list{model("a"), model("b"), code("c")}, &society.Competition{Resolve: society.MajorityVote{}})
 		}, 4 + 4},

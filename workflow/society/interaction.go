@@ -157,6 +157,7 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	}
 	res, err := r.result(base, v, err)
 	if !waits {
+		r.clear(res, err)
 		r.award(context.WithoutCancel(ctx), res, err)
 	}
 	if err == nil && (res.Status == "" || res.Status == agent.Done) && res.Reply != "" {

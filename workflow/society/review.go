@@ -3,7 +3,6 @@ package society
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"edged/agent"
 	"edged/workflow/society/protocol"
@@ -132,7 +131,7 @@ func (e *reviewed) Settle(ctx context.Context, round []Work) (Verdict, error) {
 	if w.State == Returned {
 		return Verdict{}, nil
 	}
-	if w.State == Refused && slices.Contains(e.sh.Watch, "no_taker") {
+	if w.State == Refused && e.sh.watches("no_taker") {
 		return Verdict{Cause: CauseNoTaker, Reason: w.Why}, nil
 	}
 	if w.State != OK {
@@ -160,8 +159,11 @@ func (e *reviewed) Settle(ctx context.Context, round []Work) (Verdict, error) {
 }
 
 func (e *reviewed) calls() (rounds, perRound, extra int) {
-	if e.silent {
+	switch {
+	case e.silent && e.sh.sendsBack():
 		return e.sh.rounds(), 1, 0
+	case e.silent:
+		return 1, 1, 0
 	}
 	return e.sh.rounds(), 2, 0
 }

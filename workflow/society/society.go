@@ -165,7 +165,7 @@ func (s *Society) join(members []*Agent, r Relation, call string) (*Interaction,
 		return fmt.Errorf("%w %s: %s of %s: %s", ErrLoad, s.name, r.kind(), strings.Join(ns, ", "), fmt.Sprintf(format, args...))
 	}
 	if len(members) < 2 {
-		return nil, fail("it takes at least two members")
+		return nil, fail("it takes at least two members: name %s", map[int]string{0: "them", 1: "another one"}[len(members)])
 	}
 	for i, n := range ns {
 		if j := slices.Index(ns[:i], n); j >= 0 && members[i] == members[j] {
@@ -238,7 +238,7 @@ func (s *Society) make(members []string, r Relation) (*Interaction, error) {
 	}
 	for _, other := range s.edges {
 		if other.r.kind() == r.kind() && r.binary() && slices.Equal(other.members, members) {
-			return nil, fmt.Errorf("there is %s of these two already", Article(r.kind()))
+			return nil, fmt.Errorf("there is %s of these two already, %s: run that one, or make an edge of another type", Article(r.kind()), other.name)
 		}
 		if other.name == i.name {
 			return nil, fmt.Errorf("two edges are called %q: give one a name of its own", i.name)
@@ -316,6 +316,9 @@ func (s *Society) EdgeBetween(a, b, kind string) (*Interaction, error) {
 	})
 	switch len(list) {
 	case 0:
+		if back := s.pick(func(i *Interaction) bool { return slices.Equal(i.members, []string{b, a}) }); len(back) > 0 {
+			return nil, fmt.Errorf("%w %s: no edge from %q to %q; %s is from %q to %q", ErrLoad, s.name, a, b, back[0].name, b, a)
+		}
 		return nil, fmt.Errorf("%w %s: no edge from %q to %q", ErrLoad, s.name, a, b)
 	case 1:
 		return list[0], nil
