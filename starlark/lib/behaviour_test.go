@@ -316,6 +316,7 @@ func TestLoadErrors(t *testing.T) {
 		{`model.ask("x", model = "m")`, "the top level declares"},
 		{`remember("x", 1)`, "the top level declares"},
 		{"def f(n):\n    pass\nTool(f, limits = {\"n\": (0, 1)})", "n is not a number"},
+		{"def f(n):\n    pass\nTool(f, limits = {\"n\": (0, 1, -1)})", "most change a second"},
 		{`Agent("a/b", fn = lambda: 1)`, "one topic level"},
 		{`Agent("a", fn = lambda: 1).run("x")`, "the top level declares"},
 		{`BackgroundAgent(Agent("a", fn = lambda: 1))`, "nothing can wake"},

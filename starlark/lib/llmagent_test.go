@@ -111,6 +111,7 @@ def test_untrusted_words_get_no_writes():
 
 def test_stopped_robot_refuses_writes():
     robot.stop("test")
+    clock.advance("1s")  # the stop ends what was going on when it came
     model.calls("set_light", {"room": "kitchen", "on": True})
     model.says("I am stopped.")
     r = butler.run("light")

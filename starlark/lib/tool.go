@@ -42,7 +42,7 @@ light = Tool(set_light, effect = "write", limits = {"brightness": (0, 80)}, sent
 			{Name: "parallel", Type: value.Bool, Default: false, Doc: "It may run beside others of the same answer, if all of them say so."},
 			{Name: "confirm", Type: value.Either(value.Bool, value.Callable), Also: []string{"approve", "requires_approval", "needs_approval"}, Doc: "True asks a person first, who has 30 s. A function decides by itself: called with a dict of the arguments; False or Declined(reason) is no."},
 			{Name: "timeout", Type: value.Duration, Doc: "Ends it when it takes longer."},
-			{Name: "limits", Type: value.Either(value.Dict, value.Callable), Doc: "What is let through beyond the schema: {\"speed\": (0, 0.4)}, {\"place\": is_inside}, or a function of a dict of all arguments. False or Declined(reason) is no."},
+			{Name: "limits", Type: value.Either(value.Dict, value.Callable), Doc: "What is let through beyond the schema: {\"speed\": (0, 0.4)}, (0, 0.4, 0.1) where it may also change by no more than that a second, {\"place\": is_inside}, or a function of a dict of all arguments. False or Declined(reason) is no."},
 			{Name: "min_interval", Type: value.Duration, Doc: "The least time from one call to the next."},
 			{Name: "sentences", Type: value.ListOf(value.String), Doc: "How people ask for it, for model \"intent\" and for training: (one|of these), [optional], {parameter}."},
 			{Name: "response", Type: value.String, Default: "", Doc: "What model \"intent\" answers then: \"{room} is {result}\"."},
@@ -74,6 +74,7 @@ type tool struct {
 	at     script.Position
 
 	limits map[string]*callback
+	slews  map[string]*slew
 	whole  *callback // of all arguments; nil is none
 	every  time.Duration
 
@@ -82,7 +83,7 @@ type tool struct {
 	moves               bool
 	bare                bool // made of a bare function
 
-	mu   sync.Mutex // guards last
+	mu   sync.Mutex // guards last and slews
 	last time.Time
 }
 
@@ -228,7 +229,7 @@ func (t *tool) limit(c *value.Call) error {
 		t.whole, err = newCallback(c, "limits", "args")
 		return err
 	}
-	t.limits = make(map[string]*callback)
+	t.limits, t.slews = make(map[string]*callback), make(map[string]*slew)
 	for _, item := range c.Value("limits").(starlark.IterableMapping).Items() {
 		name, ok := starlark.AsString(item[0])
 		if !ok || t.params.Property(name) == nil {
@@ -247,9 +248,14 @@ func (t *tool) limit(c *value.Call) error {
 			t.limits[name] = cb
 			continue
 		}
+		most, slews := third(item[1])
 		low, high, ok := pair(item[1])
+		if slews {
+			t.slews[name] = &slew{most: most}
+			low, high, ok = pair(item[1].(starlark.Sliceable).Slice(0, 2, 1))
+		}
 		if !ok {
-			return c.Errorf("limits", "limits: %s: want (low, high) or a function, got %s", name, item[1])
+			return c.Errorf("limits", "limits: %s: want (low, high), (low, high, most change a second) or a function, got %s", name, item[1])
 		}
 		s, err := within(t.params, name, low, high).Limited(name, low, high)
 		if err != nil {
@@ -289,6 +295,16 @@ func pair(v starlark.Value) (low, high float64, ok bool) {
 	low, ok = starlark.AsFloat(s.Index(0))
 	high, ok2 := starlark.AsFloat(s.Index(1))
 	return low, high, ok && ok2 && low <= high
+}
+
+// third reads the slew of (low, high, slew).
+func third(v starlark.Value) (most float64, ok bool) {
+	s, is := v.(starlark.Sliceable)
+	if !is || s.Len() != 3 {
+		return 0, false
+	}
+	most, ok = starlark.AsFloat(s.Index(2))
+	return most, ok && most > 0
 }
 
 // run is a run for a call of the tool.
@@ -458,7 +474,7 @@ func (t *tool) check(ctx context.Context, call llm.Call) error {
 			return fmt.Errorf("not allowed: %w", err)
 		}
 	}
-	if t.every <= 0 {
+	if t.every <= 0 && len(t.slews) == 0 {
 		return nil
 	}
 	t.mu.Lock()
@@ -466,8 +482,11 @@ func (t *tool) check(ctx context.Context, call llm.Call) error {
 	if wait := t.every - time.Since(t.last); !t.last.IsZero() && wait > 0 {
 		return fmt.Errorf("%s was called less than %v ago", t.Name, t.every)
 	}
+	if err := t.steps(m, false); err != nil {
+		return err
+	}
 	t.last = time.Now()
-	return nil
+	return t.steps(m, true)
 }
 
 // errNo is the answer of a function that decides.
