@@ -59,7 +59,7 @@ var edgeParams = []value.Param{
 	{Name: "until", Type: value.Either(stopKind.Type(), value.Callable, value.ListOf(value.Either(stopKind.Type(), value.Callable))), Doc: "Ends a cooperation with what there is: a function of the round's work and the state, converged(…), max_messages(…), node_reached(…), or a list."},
 	{Name: "max_messages", Type: value.Between(value.Int, 1, 10_000), Doc: "After how many turns it is a deadlock."},
 	{Name: "guardrails", Type: value.ListOf(guardrailKind.Type()), Doc: "Checks of every draft, Guardrail(…), before others see it. On edges of a society there is no reroute."},
-	{Name: "watch", Type: value.ListOf(value.String), Doc: "What to escalate at once: \"stalled\", drafts and comments stay the same for two rounds; \"no_taker\", nobody wants the task; \"unmoved:KEY\", the draft stays the same though a key of the board changed."},
+	{Name: "watch", Type: value.ListOf(value.String), Doc: "What to escalate at once: \"stalled\", drafts and comments stay the same for two rounds; \"no_taker\", nobody wants the task; \"unmoved:KEY\", the draft stays the same though a key of the board changed, \"unmoved\", though any did."},
 	{Name: "deadline", Type: value.Duration, Doc: "How long all of it may take; then it is a timeout."},
 }
 
@@ -202,11 +202,8 @@ func (b *Behaviour) commonOf(c *value.Call, e *common) (err error) {
 	e.OnTimeout, e.Deadline = society.OnTimeout(c.String("on_timeout")), c.Duration("deadline")
 	for _, w := range c.Strings("watch") {
 		key, named := strings.CutPrefix(w, "unmoved:")
-		if w != "stalled" && w != "no_taker" && (!named || key == "") {
-			hint := "there are \"stalled\", \"no_taker\" and \"unmoved:KEY\""
-			if w == "unmoved" || named {
-				hint = "say which key of the board: \"unmoved:door\""
-			}
+		if w != "stalled" && w != "no_taker" && w != "unmoved" && (!named || key == "") {
+			hint := "there are \"stalled\", \"no_taker\", \"unmoved\" and \"unmoved:KEY\", with a key of the board"
 			return &value.Error{Arg: "watch", Msg: fmt.Sprintf("argument \"watch\": there is no watcher %q", w), Hint: hint}
 		}
 		e.Watch = append(e.Watch, w)

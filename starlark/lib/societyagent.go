@@ -248,8 +248,11 @@ func (b *Behaviour) sees(key string) bool {
 	return b.grants.All || own(b.folder, "bb", key) || slices.ContainsFunc(b.grants.BB, func(g string) bool { return coversName(g, key) })
 }
 
-// worldKey is one key of the world, or nil.
+// worldKey is one key of the world, or nil; "" is all of it.
 func (b *Behaviour) worldKey(_ context.Context, key string) any {
+	if key == "" {
+		return b.world()
+	}
 	if !b.sees(key) {
 		return nil
 	}

@@ -51,7 +51,7 @@ s.connect(a, b, Oversight())`, "there is an oversight of these two already", ""}
 		{"until of an oversight", `s.connect(a, b, Oversight(until = lambda work: True))`, "until has nothing to say here", ""},
 		{"reroute", `s.connect(a, b, Oversight(guardrails = [Guardrail("g", lambda p: None, on_violation = "reroute", reroute = "x")]))`, "guardrail g reroutes", "revise"},
 		{"watcher", `Oversight(watch = ["stuck"])`, `there is no watcher "stuck"`, "stalled"},
-		{"watched key", `Oversight(watch = ["unmoved"])`, `there is no watcher "unmoved"`, `"unmoved:door"`},
+		{"watched key", `Oversight(watch = ["unmoved:"])`, `there is no watcher "unmoved:"`, `"unmoved:KEY"`},
 		{"policy", `Oversight(on_timeout = "RETRY")`, "on_timeout", ""},
 		{"quorum", `s.compete([a, b], Competition(resolve = MajorityVote([j]), quorum = 3))`, "quorum is 3 of 2 members", ""},
 		{"judge's form", `JudgePicks(j, output_schema = {"type": "object", "properties": {"best": {"type": "string"}}})`, `no required string "winner"`, "labels"},

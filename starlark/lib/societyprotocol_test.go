@@ -171,9 +171,12 @@ def test_watchers():
     def closing(task):
         bb.set("box/door", bb.get("box/door", 0) + 1)
         return {"verdict": "revise", "comments": "round %d" % bb.get("box/door")}
-    e = Society("y").connect(same("a"), Agent("b", fn = closing), Oversight(watch = ["unmoved:box/door"]))
-    r = e.run("go")
-    assert.eq([r.status, r.reason, r.rounds], ["deadlock", "unmoved: box/door has changed, the decision has not", 2])
+    for n, watch in enumerate(["unmoved:box/door", "unmoved"]):
+        e = Society("y%d" % n).connect(same("a"), Agent("b", fn = closing), Oversight(watch = [watch]))
+        r = e.run("go")
+        assert.eq([r.status, r.reason, r.rounds], ["deadlock", "unmoved: box/door has changed, the decision has not", 2])
+    e = Society("z").connect(same("a"), Agent("b", fn = closing), Oversight(watch = ["unmoved:box/other"], max_rounds = 3))
+    assert.eq(e.run("go").rounds, 3)
     e = Society("w", escalate_to = Agent("spare", fn = lambda task: "I did it")).connect(Agent("pm", fn = lambda task: "accept"), Agent("dev", fn = lambda task: Declined("busy")), Delegation(watch = ["no_taker"]))
     r = e.run("go")
     assert.eq([r.status, r.by, r.reason, r.output], ["done", "spare", "no_taker: busy: decided by spare", "I did it"])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"edged/agent"
@@ -113,6 +114,9 @@ const (
 	Terminate       OnTimeout = "TERMINATE"
 )
 
+// unmoved is the watcher of decisions that stay the same in a world that doesn't.
+const unmoved = "unmoved"
+
 // DefaultRounds is what a limit of 0 rounds means.
 const DefaultRounds = 8
 
@@ -166,7 +170,7 @@ type Shared struct {
 	// Stops are asked after each round; what they say ends it: see [protocol.StopCondition].
 	Stops      []func(ctx context.Context, f *protocol.Floor) string
 	Guardrails []Guardrail
-	Watch      []string // "stalled", "no_taker", "unmoved:<key of the state>"
+	Watch      []string // "stalled", "no_taker", "unmoved" though anything of the state changed, "unmoved:<key of the state>"
 }
 
 // Escalate names who decides when nobody else could. It is also a resolver.
@@ -356,8 +360,8 @@ func (s *Shared) check() error {
 		return fmt.Errorf("society: max_rounds, timeout and deadline can't be below 0")
 	}
 	for _, w := range s.Watch {
-		if w != "stalled" && w != "no_taker" && (len(w) < 9 || w[:8] != "unmoved:") {
-			return fmt.Errorf("society: watch is %q; it is \"stalled\", \"no_taker\" or \"unmoved:<key>\"", w)
+		if key, named := strings.CutPrefix(w, unmoved+":"); w != "stalled" && w != "no_taker" && w != unmoved && (!named || key == "") {
+			return fmt.Errorf("society: watch is %q; it is \"stalled\", \"no_taker\", \"unmoved\" or \"unmoved:<key>\"", w)
 		}
 	}
 	return nil

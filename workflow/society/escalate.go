@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -236,8 +237,22 @@ func (r *run) watchers(ctx context.Context) (Verdict, error) {
 			} else {
 				now.keys[key] = render(r.state[key])
 			}
-			if was, ok := before.keys[key]; ok && was != now.keys[key] && before.draft == now.draft {
+		}
+		if w == unmoved {
+			all := r.state
+			if r.s.o.Key != nil {
+				all, _ = r.s.o.Key(ctx, "").(map[string]any)
+			}
+			for key, v := range all {
+				now.keys[key] = render(v)
+			}
+		}
+	}
+	if before.draft == now.draft {
+		for _, key := range slices.Sorted(maps.Keys(now.keys)) {
+			if was, known := before.keys[key]; known && was != now.keys[key] {
 				v = Verdict{Cause: CauseUnmoved, Reason: key + " has changed, the decision has not"}
+				break
 			}
 		}
 	}

@@ -40,8 +40,8 @@ type Options struct {
 	Guarded func(ctx context.Context, edge, author, guardrail string, on Reaction, f Finding)
 	// State is what resolvers, guardrails and watchers know of the world.
 	State func(ctx context.Context) map[string]any
-	// Key is one entry of that, for watchers, where all of it would be much;
-	// nil: State is asked.
+	// Key is one entry of that, for watchers, where all of it would be much; of
+	// the key "" it is all of it. Nil: State is asked.
 	Key func(ctx context.Context, key string) any
 	// Trusted says whose tasks are instructions; nil = llm.Trusted.
 	Trusted func(origin string) bool
