@@ -223,10 +223,11 @@ func (e *WaitError) Error() string { return "escalated: waits for an answer: " +
 func (e *WaitError) Unwrap() error { return agent.ErrEscalated }
 
 // QuestionOf is what a step remembers as its question; AnswerTo what it finds
-// as the answer.
+// as the answer; PatchOf what whoever forked the run changed for it.
 const (
 	QuestionOf = "question"
 	AnswerTo   = "answer"
+	PatchOf    = "patch"
 )
 
 // An OpenQuestion is one that a run waits with.
@@ -278,27 +279,9 @@ func (r *Runs) Answer(ctx context.Context, id, path string, answer any) error {
 
 var errNoQuestion = errors.New("no open question at")
 
-// ForkWith forks a run before the step at a path, and stores a value for that
-// step, which it finds by [Recall].
-func (r *Runs) ForkWith(ctx context.Context, id, path, what string, v any) (string, error) {
-	if path == "" {
-		return "", fmt.Errorf("workflow: fork %s: a value needs a step", id)
-	}
-	fork, err := r.Fork(ctx, id, path)
-	if err == nil {
-		err = r.remember(ctx, fork, path, what, v)
-	}
-	return fork, err
-}
-
 // remember stores a value for a step of a run that is not under way.
 func (r *Runs) remember(ctx context.Context, id, path, what string, v any) error {
-	n := 0
-	for _, s := range r.steps(id) {
-		n = max(n, s.N)
-	}
-	now := time.Now().UTC()
-	text, err := encode(&record{N: n + 1, Path: path + "?" + what, Name: what, Started: now, Ended: now, Value: treeText(v)})
+	text, err := encode(stored(r.steps(id), path, what, v))
 	if err == nil {
 		err = r.store.Put(ctx, id+"/"+path+"?"+what, text, true)
 	}
@@ -307,4 +290,14 @@ func (r *Runs) remember(ctx context.Context, id, path, what string, v any) error
 	}
 	r.noteStep(id, path+"?"+what)
 	return nil
+}
+
+// stored is a value for a step, after others.
+func stored(after []*record, path, what string, v any) *record {
+	n := 0
+	for _, s := range after {
+		n = max(n, s.N)
+	}
+	now := time.Now().UTC()
+	return &record{N: n + 1, Path: path + "?" + what, Name: what, Started: now, Ended: now, Value: treeText(v)}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -356,18 +357,38 @@ func (r *Runs) Cancel(ctx context.Context, id string) error {
 
 // Fork makes a new run of an old one with the outcomes that it had before the
 // step at path; "" is after all of them. The new one is resumed as any other.
+// What [Runs.ForkWith] stored for that step it has, too.
 func (r *Runs) Fork(ctx context.Context, id, path string) (string, error) {
+	return r.ForkWith(ctx, id, path, nil)
+}
+
+// ForkWith is Fork, and stores a patch for the step, which it finds by [Recall]
+// as [PatchOf].
+func (r *Runs) ForkWith(ctx context.Context, id, path string, patch map[string]any) (string, error) {
 	h, err := r.header(id)
 	if err != nil {
 		return "", err
 	}
 	steps := r.steps(id)
+	if path == "" && len(patch) > 0 {
+		return "", fmt.Errorf("workflow: fork %s: a patch needs a step", id)
+	}
 	if path != "" {
 		at := slices.IndexFunc(steps, func(s *record) bool { return below(s.Path, path) })
 		if at < 0 {
 			return "", fmt.Errorf("workflow: fork %s: no step %s", id, path)
 		}
+		if i := slices.IndexFunc(steps, func(s *record) bool { return s.Path == path+"?"+PatchOf }); i >= 0 {
+			all := map[string]any{}
+			before, _ := treeOf(steps[i].Value).(map[string]any)
+			maps.Copy(all, before)
+			maps.Copy(all, patch)
+			patch = all
+		}
 		steps = slices.DeleteFunc(steps[:at:at], func(s *record) bool { return below(s.Path, path) })
+		if len(patch) > 0 {
+			steps = append(steps, stored(steps, path, PatchOf, patch))
+		}
 	}
 	n := &header{ID: newID(time.Now()), Workflow: h.Workflow, Shape: h.Shape, Task: h.Task, Started: time.Now().UTC(), Fork: id, State: StateInterrupted}
 	for _, s := range steps {

@@ -41,7 +41,7 @@ def test_traits():
     assert.eq([went(at), went(over)], ["above", "below"])
     assert.eq(body.traits, {"conscientiousness": 0.6})
     ev = expect_event("edged/graph/at/crossing", where = lambda ev: ev["type"] == "personality")
-    assert.eq([ev["source"], ev["target"], ev["reason"]], ["a", "above", "conscientiousness of body, threshold 0.6"])
+    assert.eq([ev["source"], ev["target"], ev["reason"]], ["a", "above", "conscientiousness of body is 0.6, threshold 0.6"])
 
 def test_mood_and_decay():
     assert.eq(went(excited), "below")

@@ -374,6 +374,51 @@ func TestForkWithAPatch(t *testing.T) {
 	}
 }
 
+// A patch is there after a join, whichever arm it was made for, and stays in a
+// fork of the fork.
+func TestPatchesStay(t *testing.T) {
+	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode, State: map[string]graph.Reducer{"log": graph.Reducers()["append"]}})
+	for _, id := range []string{"s", "x", "y"} {
+		g.Func(id, func(_ context.Context, s graph.State) (any, error) {
+			return map[string]any{"log": id, id: s["k"]}, nil
+		}, graph.NodeOptions{})
+	}
+	g.Func("j", func(_ context.Context, s graph.State) (any, error) { return s["k"], nil }, graph.NodeOptions{Join: graph.All})
+	g.Edge(graph.Start, "s")
+	g.Edge("s", "x")
+	g.Edge("s", "y")
+	g.Edge("x", "j")
+	g.Edge("y", "j")
+	g.Edge("j", graph.End)
+	ctx, runs := on(t.Context(), workflowtest.NewDisk())
+	fork := func(id, at string, patch map[string]any, want string) string {
+		t.Helper()
+		id, err := g.Fork(ctx, runs, id, at, patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _ := g.Resume(ctx, runs, id, "")
+		m := r.Output.(map[string]any)
+		check(t, textOf([]any{m["k"], m["s"], m["x"], m["y"], m["j"], m["log"]}), want)
+		return id
+	}
+	first, _ := agent.Run(ctx, g, agent.Task{Input: map[string]any{"k": int64(1)}})
+	five := map[string]any{"k": int64(5)}
+	for _, row := range [][2]string{
+		{"s", "[5,5,5,5,5,['s','x','y']]"}, {"x", "[5,1,5,1,5,['s','x','y']]"}, {"y", "[5,1,1,5,5,['s','x','y']]"}, {"j", "[5,1,1,1,5,['s','x','y']]"},
+	} {
+		id := fork(first.RunID, row[0], five, row[1])
+		fork(id, row[0], nil, row[1])
+		id = fork(id, row[0], map[string]any{"z": int64(1)}, row[1])
+		fork(id, row[0], map[string]any{"k": int64(1)}, "[1,1,1,1,1,['s','x','y']]")
+		fork(id, "s", map[string]any{"k": int64(1)}, "[1,1,1,1,1,['s','x','y']]")
+	}
+	_, err := g.Fork(ctx, runs, first.RunID, "nowhere", nil)
+	if err == nil || !strings.Contains(err.Error(), `there is no step "nowhere", only 1 s, 2 `) { // x and y as they ended
+		t.Error(err)
+	}
+}
+
 // On a real blackboard file, closed and opened again.
 func TestOnTheBlackboard(t *testing.T) {
 	path := t.TempDir() + "/board"

@@ -63,14 +63,21 @@ type Personality struct {
 
 // To gives Above or Below.
 func (p *Personality) To(context.Context, agent.Result) (string, error) {
+	to, _, err := p.leads()
+	return to, err
+}
+
+// leads says where to, and why.
+func (p *Personality) leads() (to, reason string, err error) {
 	v, err := p.Of.Value(p.Trait)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
+	reason = fmt.Sprintf("%s of %s is %.3g, threshold %v", p.Trait, p.Of.Name(), v, p.Threshold)
 	if v >= p.Threshold {
-		return p.Above, nil
+		return p.Above, reason, nil
 	}
-	return p.Below, nil
+	return p.Below, reason, nil
 }
 
 // Goto is what a function gives to choose the next node itself, among those
@@ -97,14 +104,12 @@ func (v *visit) cross(ctx context.Context, e *edge, target, reason string, paylo
 	c := crossing{edge: e.index, to: target, payload: payload, reason: reason}
 	if target == "" {
 		var err error
-		if c.to, err = v.ask(ctx, e, last); err != nil {
+		if c.to, c.reason, err = v.ask(ctx, e, last); err != nil {
 			return c, err
 		}
 		switch found, ok := strings.CutPrefix(c.to, foundPrefix); {
 		case ok:
 			c.reason = "found " + found
-		case e.kind == TypePersonality:
-			c.reason = fmt.Sprintf("%s of %s, threshold %v", e.personality.Trait, e.personality.Of.Name(), e.personality.Threshold)
 		case e.kind == TypeDiscovery:
 			c.reason = "fallback"
 		}
@@ -127,22 +132,28 @@ func (v *visit) cross(ctx context.Context, e *edge, target, reason string, paylo
 	return c, nil
 }
 
-func (v *visit) ask(ctx context.Context, e *edge, last agent.Result) (string, error) {
-	var to string
-	err := safely(func() (err error) { to, err = e.route.To(ctx, last); return err })
+func (v *visit) ask(ctx context.Context, e *edge, last agent.Result) (to, reason string, err error) {
+	err = safely(func() (err error) {
+		if e.personality != nil {
+			to, reason, err = e.personality.leads()
+			return err
+		}
+		to, err = e.route.To(ctx, last)
+		return err
+	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return "", ctx.Err()
+		return "", "", ctx.Err()
 	case err != nil && agent.StatusOf(err) == agent.Failed && !errors.Is(err, agent.ErrFailed):
-		return "", fmt.Errorf("%w: edge %s from %s: %w", agent.ErrFailed, e.id, e.source, err)
+		return "", "", fmt.Errorf("%w: edge %s from %s: %w", agent.ErrFailed, e.id, e.source, err)
 	case err != nil:
-		return "", err
+		return "", "", err
 	case e.kind == TypeDiscovery && strings.HasPrefix(to, foundPrefix):
-		return to, nil
+		return to, reason, nil
 	case !slices.Contains(e.to, to):
-		return "", fmt.Errorf("%w: edge %s from %s gave %q, which is none of %q", agent.ErrFailed, e.id, e.source, to, e.to)
+		return "", "", fmt.Errorf("%w: edge %s from %s gave %q, which is none of %q", agent.ErrFailed, e.id, e.source, to, e.to)
 	}
-	return to, nil
+	return to, reason, nil
 }
 
 // routes fires the edges that leave a node.

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,9 +11,6 @@ import (
 	"edged/agent"
 	"edged/workflow"
 )
-
-// patchName is what a fork's change of the state is stored as.
-const patchName = "patch"
 
 // Resume goes on with a run that was interrupted, that was stopped or that
 // waits. answer is for the oldest question that it waits with; "" is none.
@@ -53,6 +51,9 @@ func Answer(ctx context.Context, runs *workflow.Runs, id, path, answer string) e
 		}
 		return runs.Answer(ctx, id, q.Path, said)
 	}
+	if path == "" {
+		return fmt.Errorf("graph: run %s has no open question", id)
+	}
 	return fmt.Errorf("graph: run %s has no open question %s", id, path)
 }
 
@@ -66,19 +67,17 @@ func (g *Graph) Fork(ctx context.Context, runs *workflow.Runs, id, at string, pa
 	if err != nil {
 		return "", err
 	}
-	n := 0
+	var steps []string
 	for _, s := range info.Steps {
 		if strings.ContainsAny(s.Path, "./") {
 			continue // of a workflow in a node
 		}
-		n++
-		if s.Path != at && s.Name != at && strconv.Itoa(n) != at {
+		n := strconv.Itoa(len(steps) + 1)
+		steps = append(steps, n+" "+s.Name)
+		if s.Path != at && s.Name != at && n != at {
 			continue
 		}
-		if len(patch) == 0 {
-			return runs.Fork(ctx, id, s.Path)
-		}
-		return runs.ForkWith(ctx, id, s.Path, patchName, patch)
+		return runs.ForkWith(ctx, id, s.Path, patch)
 	}
-	return "", fmt.Errorf("graph: fork %s: there is no step %q", id, at)
+	return "", fmt.Errorf("graph: fork %s: there is no step %q, only %s", id, at, cmp.Or(strings.Join(steps, ", "), "none"))
 }

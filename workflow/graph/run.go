@@ -269,13 +269,14 @@ func (x *run) patch(t *token, v *visit) error {
 	if !v.durable {
 		return nil
 	}
-	p, ok, err := x.p.Recall(t.at, t.key(), patchName)
+	p, ok, err := x.p.Recall(t.at, t.key(), workflow.PatchOf)
 	if !ok || err != nil {
 		return err
 	}
 	m, _ := p.(map[string]any)
 	t.state = maps.Clone(t.state)
 	maps.Copy(t.state, m)
+	t.past = &past{prev: t.past, patch: m}
 	v.state = t.state
 	return nil
 }

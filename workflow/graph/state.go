@@ -152,6 +152,7 @@ type past struct {
 	instead *past   // the event that this one stands for: a guardrail has put something in place of what it wrote
 	node    string
 	sets    []write
+	patch   map[string]any // what whoever forked the run changed; the event has nothing else
 }
 
 // write is what an event wrote, before it was folded.
@@ -225,6 +226,11 @@ func (g *Graph) fold(tokens []*token) (State, *past, error) {
 		var sets []write
 		before := maps.Clone(seen)
 		for _, e := range t.past.events(seen) {
+			for _, w := range writes(e.patch) { // what a branch wrote goes before, and so does what is folded
+				if !theirs[w.key] && g.opt.State[w.key].Fold == nil {
+					sets = append(sets, w)
+				}
+			}
 			for _, w := range e.sets {
 				folds := g.opt.State[w.key].Fold != nil
 				if theirs[w.key] && !folds {
