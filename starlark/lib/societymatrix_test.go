@@ -287,6 +287,36 @@ def test_cooperation():
         got = outcome(Society("x").cooperate([a["a"], a["b"]], Cooperation(merge = a["m"])))
         check("merge " + bad, [got[0], got[2]], ["failed", "2"])
 
+DOC = Artifact("doc", schema = {"type": "object", "required": ["x", "y"], "properties": {"x": {"type": "string"}, "y": {"type": "string"}}})
+
+def fields(a, b, lead = None, **kwargs):
+    "Two fill in one form; each its own fields, in order."
+    roles = dict(a = [draft(x) for x in a], b = [draft(x) for x in b])
+    if lead:
+        roles["lead"] = lead
+    a = cast(**roles)
+    return outcome(Society("x", escalate_to = a.get("lead")).cooperate([a["a"], a["b"]], Cooperation(artifacts = [DOC], merge = "fields", **kwargs)))
+
+def test_fields():
+    one, two, both = {"x": "1"}, {"y": "2"}, {"x": "1", "y": "2"}
+    check("at once", fields([one], [two]), ["done", "", both, "", "a b"])
+    check("both the same", fields([both], [two]), ["done", "", both, "", "a b"])
+    # A field that is needed is asked for again, and what lacks one is not done.
+    check("nobody filled in x", fields([{}, one], [two, two]), ["done", "", both, "", "a b a"])
+    assert.contains(model.prompts()[-1].user, "Nobody filled in x.")
+    check("never", fields([{}, {}], [two, two], max_rounds = 2), ["deadlock", "deadlock", two, "", "a b a b"])
+    # What somebody above decides about is all parts together.
+    check("lead", fields([both], [{"y": "3"}], max_rounds = 1, lead = [word("approve")]),
+        ["done", "deadlock: decided by lead", {"x": "1", "y": "3"}, "", "a b lead"])
+    assert.contains(model.prompts()[-1].user, "Last draft: {\"x\":\"1\",\"y\":\"3\"}")
+    check("until", fields([both], [{"y": "3"}], until = lambda work: True), ["done", "until", {"x": "1", "y": "3"}, "", "a b"])
+    # Of those who make lists, too.
+    a = cast(a = [draft("1")], b = [SLOW])
+    check("append", outcome(Society("x").cooperate([a["a"], a["b"]], Cooperation(merge = "append", timeout = "10s", on_timeout = TERMINATE))),
+        ["timeout", "somebody did not answer in time: b", ["1"], "", "a b"])
+    a = cast(a = [draft("1")], b = [draft("2")])
+    check("nothing", outcome(Society("x").cooperate([a["a"], a["b"]], Cooperation(merge = lambda drafts: None)))[:2], ["failed", "merge: it returned nothing"])
+
 def test_deadlock():
     def review(up = None, society = None, lead = []):
         a = cast(worker = [draft("1"), draft("2")], boss = [word("revise", "x"), word("revise", "y")], lead = lead)

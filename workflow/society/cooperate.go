@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"edged/agent"
 	"edged/agent/llm/schema"
@@ -22,7 +23,9 @@ type cooperation struct {
 	spec    protocol.Spec
 	first   *Form // before there is a version
 	later   *Form
+	whole   *Form    // of what is made
 	keys    []string // merge by fields: of the object
+	needed  []string // those that have to be there
 }
 
 func (d *Cooperation) bind(_ *Society, m []string) (inner, error) {
@@ -49,6 +52,9 @@ func (e *cooperation) forms(draft field, tokens int) (err error) {
 	if e.spec == nil {
 		e.spec = protocol.Sequential{}
 	}
+	if e.whole, err = makeForm(tokens, draft); err != nil {
+		return err
+	}
 	if e.mode == Fields {
 		if draft.schema.Kind != schema.Object || len(draft.schema.Properties) == 0 {
 			return errors.New("merge \"fields\" needs an artifact whose schema is an object with properties")
@@ -56,8 +62,11 @@ func (e *cooperation) forms(draft field, tokens int) (err error) {
 		part := *draft.schema
 		part.Properties = slices.Clone(part.Properties)
 		for i := range part.Properties {
-			part.Properties[i].Required = false
 			e.keys = append(e.keys, part.Properties[i].Name)
+			if part.Properties[i].Required {
+				e.needed = append(e.needed, part.Properties[i].Name)
+			}
+			part.Properties[i].Required = false
 		}
 		draft.schema = &part
 	}
@@ -145,10 +154,14 @@ func (e *cooperation) ask(r *run, who string) (question, bool) {
 			return q, true
 		}
 		mine := r.clash[who]
-		if len(mine) == 0 {
+		switch lack := r.lacking(e); {
+		case len(mine) > 0:
+			q.ask = fmt.Sprintf("Several of you filled in %s differently. Give your fields again; leave out what is not yours.", strings.Join(mine, ", "))
+		case len(lack) > 0:
+			q.ask = fmt.Sprintf("Nobody filled in %s. Give your fields again, and those of them that are yours.", strings.Join(lack, ", "))
+		default:
 			return question{}, false
 		}
-		q.ask = fmt.Sprintf("Several of you filled in %v differently. Give your fields again; leave out what is not yours.", mine)
 		return q, true
 	}
 	return q, true
@@ -204,7 +217,7 @@ func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error)
 	case e.mode == Revise:
 		return e.revised(ctx, r, round)
 	case e.mode == Fields:
-		return e.merged(r)
+		return e.merged(ctx, r, round)
 	}
 	var list []any
 	var subs []Submission
@@ -223,6 +236,9 @@ func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error)
 		out, err := protected(func() (any, error) { return e.fn(ctx, subs) })
 		if err != nil {
 			return Verdict{}, fmt.Errorf("merge: %w", err)
+		}
+		if out == nil {
+			return Verdict{}, errors.New("merge: it returned nothing")
 		}
 		return Verdict{Settled: true, Output: out}, nil
 	}
@@ -248,6 +264,11 @@ func (e *cooperation) revised(ctx context.Context, r *run, round []Work) (Verdic
 	if e.enough(r) {
 		return Verdict{Settled: true, Output: r.newest()}, nil
 	}
+	return e.until(ctx, r, round)
+}
+
+// until asks the author's condition whether what there is will do.
+func (e *cooperation) until(ctx context.Context, r *run, round []Work) (Verdict, error) {
 	if e.sh.Until == nil {
 		return Verdict{}, nil
 	}
@@ -258,17 +279,46 @@ func (e *cooperation) revised(ctx context.Context, r *run, round []Work) (Verdic
 	return Verdict{Settled: ok, Output: r.newest(), Reason: map[bool]string{true: "until"}[ok]}, nil
 }
 
-func (e *cooperation) merged(r *run) (Verdict, error) {
-	if r.clash = r.clashes(e); len(r.clash) > 0 {
-		return Verdict{}, nil
+// merged settles it if no field was filled in differently by several, and none
+// that is needed is missing.
+func (e *cooperation) merged(ctx context.Context, r *run, round []Work) (Verdict, error) {
+	if r.clash = r.clashes(e); len(r.clash) > 0 || len(r.lacking(e)) > 0 {
+		return e.until(ctx, r, round)
 	}
-	out := map[string]any{}
-	for _, m := range e.members {
-		if d, ok := r.last[m].Draft.(map[string]any); ok {
-			maps.Copy(out, d)
+	return Verdict{Settled: true, Output: r.newest()}, nil
+}
+
+// lacking names the fields that are needed and nobody has filled in.
+func (r *run) lacking(e *cooperation) (list []string) {
+	all, _ := e.together(r).(map[string]any)
+	for _, key := range e.needed {
+		if all[key] == nil {
+			list = append(list, key)
 		}
 	}
-	return Verdict{Settled: true, Output: out}, nil
+	return list
+}
+
+// together is what there is so far: of fields and lists all parts, in member
+// order; else the last draft.
+func (e *cooperation) together(r *run) any {
+	var list []any
+	fields := map[string]any{}
+	for _, m := range e.members {
+		if d := r.last[m].Draft; d != nil {
+			list = append(list, d)
+			if part, ok := d.(map[string]any); ok {
+				maps.Copy(fields, part)
+			}
+		}
+	}
+	switch {
+	case len(list) == 0, e.mode != Fields && e.mode != Append:
+		return r.latest
+	case e.mode == Append:
+		return list
+	}
+	return fields
 }
 
 func (e *cooperation) calls() (rounds, perRound, extra int) {

@@ -133,7 +133,7 @@ func (r *run) productForm() (*Form, error) {
 	case *reviewed:
 		return e.work, nil
 	case *cooperation:
-		return e.first, nil
+		return e.whole, nil
 	case *competition:
 		return e.form, nil
 	}

@@ -454,7 +454,7 @@ func TestMerge(t *testing.T) {
 	if want := (m{"x": int64(1), "y": int64(2)}); r.Status != agent.Done || !reflect.DeepEqual(r.Output, want) || k.order() != "a b a b" {
 		t.Fatalf("got %+v, order %s", r, k.order())
 	}
-	has(t, k.prompts["a"][1], "[y]", `Draft of b: {"y":2}`)
+	has(t, k.prompts["a"][1], "filled in y differently", `Draft of b: {"y":2}`)
 	if got, _ := s.Get("plan"); !reflect.DeepEqual(got, r.Output) {
 		t.Errorf("on the shelf is %v", got)
 	}

@@ -455,6 +455,9 @@ func (r *run) newest() any {
 	if r.edge.draftTopic() == TopicSealed {
 		return nil
 	}
+	if e, ok := r.edge.(*cooperation); ok {
+		return e.together(r)
+	}
 	return r.latest
 }
 

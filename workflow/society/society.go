@@ -186,6 +186,9 @@ func (s *Society) join(members []*Agent, r Relation, call string) (*Interaction,
 			return nil, fail("%q decides and is a member: name somebody else to decide", d)
 		}
 	}
+	if e := r.escalation(); e != nil && slices.Contains(ns, e.To) && !mayDecide(r, ns, e.To) {
+		return nil, fail("%q would decide about its own work: escalate to somebody else", e.To)
+	}
 	before := slices.Clone(s.agents)
 	for _, a := range append(slices.Clone(members), extras(r)...) {
 		if err := s.add(a); err != nil {
@@ -201,6 +204,18 @@ func (s *Society) join(members []*Agent, r Relation, call string) (*Interaction,
 	i.directed = call == "Connect"
 	s.edges = append(s.edges, i)
 	return i, nil
+}
+
+// mayDecide reports whether a member may be an edge's escalation target: who
+// delegates or reviews has no work of its own in it.
+func mayDecide(r Relation, members []string, name string) bool {
+	switch r.(type) {
+	case *Delegation:
+		return name == members[0]
+	case *Oversight:
+		return name == members[1]
+	}
+	return false
 }
 
 // extras are the agents that an edge names besides its members.
