@@ -8,7 +8,7 @@ import (
 
 // A Problem is what is wrong with a society, or may be.
 type Problem struct {
-	Rule    string `json:"rule"`           // "unknown-name", "vote-tie", "timeout", "rehearsal"
+	Rule    string `json:"rule"`           // "unknown-name", "vote-tie", "reasons-last", "timeout", "rehearsal"
 	Edge    string `json:"edge,omitempty"` // name of the interaction it is with
 	Name    string `json:"name,omitempty"` // that nobody has
 	Text    string `json:"text"`
@@ -56,6 +56,12 @@ func (s *Society) Check(perCall time.Duration) (list []Problem) {
 		}
 		if v, ok := resolverOf(i.r).(MajorityVote); ok && len(v.Voters) == 0 && len(i.members) == 2 {
 			add(Problem{Rule: "vote-tie", Edge: i.name, Text: i.name + ": two members that vote for each other always tie", Hint: "name voters who are no members, or say what a tie means", Warning: true})
+		}
+		if j, ok := resolverOf(i.r).(JudgePicks); ok {
+			if name := j.reasonsLast(); name != "" {
+				add(Problem{Rule: "reasons-last", Edge: i.name, Text: fmt.Sprintf("%s: %q of the output_schema comes after \"winner\" in the alphabet: where fields are written in that order, %s decides before it gives reasons", i.name, name, j.Judge.Name),
+					Hint: "call it because or rationale", Warning: true})
+			}
 		}
 		sh := i.r.shared()
 		if perCall <= 0 || sh.Timeout <= 0 {

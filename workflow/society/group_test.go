@@ -283,6 +283,26 @@ func TestMarketBudget(t *testing.T) {
 	hasNot(t, seen[1], "20")
 }
 
+// TestReasonsFirst: of the author's own form the winner is the last field, and
+// a name that the alphabet puts after it is told.
+func TestReasonsFirst(t *testing.T) {
+	for name, want := range map[string]int{"rationale": 0, "zeal": 1} {
+		c := newCast(t)
+		s := society.New("x", society.Options{})
+		form := json.RawMessage(fmt.Sprintf(`{"type":"object","required":["winner",%q],"properties":{"winner":{"type":"string"},%q:{"type":"string"}}}`, name, name))
+		e := must(s.Compete(bids("a b", "1", "2"), &society.Competition{Resolve: society.JudgePicks{Judge: c.agent("j", m{name: "short", "winner": "A"}), OutputSchema: form}}))
+		r := run(t, e, "go")
+		has(t, c.prompts["j"][0], fmt.Sprintf("JSON alone: %s (text of at most 300 characters), winner (one of A, B, none).", name))
+		got := c.schemas["j"][0]
+		if r.Status != agent.Done || strings.Index(got, `"winner":`) < strings.Index(got, fmt.Sprintf("%q:", name)) {
+			t.Errorf("%s: got %s %s, schema %s", name, r.Status, r.Reason, got)
+		}
+		if got := s.Check(0); len(got) != want || want == 1 && (got[0].Rule != "reasons-last" || !got[0].Warning) {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
 // TestMarketOutcomes: bidders hear how the last market ended, also that nobody
 // won, and nobody pays for what is blocked.
 func TestMarketOutcomes(t *testing.T) {

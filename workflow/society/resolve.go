@@ -132,11 +132,31 @@ func (j JudgePicks) form(labels []string) (*Form, error) {
 	if p == nil || !p.Required || p.Schema.Kind != schema.String {
 		return nil, errors.New("output_schema needs a required string \"winner\"")
 	}
-	p.Schema = winner
+	decision := schema.Property{Name: "winner", Schema: winner, Required: true}
+	s.Properties = append(slices.DeleteFunc(s.Properties, func(p schema.Property) bool { return p.Name == "winner" }), decision) // reasons come first
 	if s.Bounded() != nil {
 		s = s.Bound()
 	}
 	return newForm(s)
+}
+
+// reasonsLast names a field of the author's form that servers which write
+// fields in the order of the alphabet have written after the decision; "" is
+// none.
+func (j JudgePicks) reasonsLast() string {
+	if j.OutputSchema == nil {
+		return ""
+	}
+	s, err := schema.Parse(j.OutputSchema)
+	if err != nil {
+		return ""
+	}
+	for _, p := range s.Properties {
+		if p.Name > "winner" {
+			return p.Name
+		}
+	}
+	return ""
 }
 
 // Resolve asks the judge.
