@@ -142,8 +142,14 @@ var (
 // linkMethod is a method that makes an interaction.
 func linkMethod(name, doc, example string, first ...value.Param) value.Method[*commune] {
 	params := append(slices.Clone(first), edgeTypeRow, linkName)
+	own := slices.Clone(nodeParams)
+	for i := range own {
+		if p := &own[i]; p.Name == "checkpoint" {
+			p.Default, p.Doc = nil, p.Doc+" Missing: where HUMAN may be asked, for a person may take longer than the process lives."
+		}
+	}
 	return value.Method[*commune]{
-		Func: value.Func{Name: name, Doc: doc, Example: example, Params: append(params, nodeParams...), Returns: "an interaction"},
+		Func: value.Func{Name: name, Doc: doc, Example: example, Params: append(params, own...), Returns: "an interaction"},
 		Do: func(s *commune, c *value.Call) (starlark.Value, error) {
 			if name != "connect" {
 				list, err := agentsIn(c, "members")
@@ -324,6 +330,9 @@ func (s *commune) join(c *value.Call, method string, list []agent.Agent) (starla
 	o, err := s.b.nodeOptions(c, i.Name())
 	if err != nil {
 		return nil, err
+	}
+	if !c.Has("checkpoint") && script.Loading(c.Thread) && i.MayAsk(society.HUMAN) {
+		o.Checkpoint = true
 	}
 	return s.declare(c, i, o)
 }

@@ -88,7 +88,7 @@ def review(task, turn):
     return {"verdict": "revise", "comments": "no"}
 
 worker, boss = Agent("worker", fn = draft), Agent("boss", fn = review)
-e = Society("home", escalate_to = HUMAN).connect(worker, boss, Oversight(max_rounds = 2), checkpoint = True, name = "review")
+e = Society("home", escalate_to = HUMAN).connect(worker, boss, Oversight(max_rounds = 2), name = "review")
 on("box/go", lambda ev: bus.publish("box/ended", e.run(ev.payload)))
 `
 

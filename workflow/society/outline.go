@@ -149,6 +149,12 @@ func (i *Interaction) outline() (e EdgeOutline, err error) {
 	return e, err
 }
 
+// MayAsk reports whether somebody may have a turn in it: as a member, a decider,
+// or whom it escalates to, as far as the edges that there are tell.
+func (i *Interaction) MayAsk(name string) bool {
+	return slices.Contains(i.members, name) || slices.Contains(i.r.deciders(), name) || slices.Contains(i.escalation(), name)
+}
+
 // escalation is the chain to the caller.
 func (i *Interaction) escalation() (list []string) {
 	if e := i.r.escalation(); e != nil && e.To != "" {
