@@ -310,7 +310,10 @@ func (e *evidence) node(name string) (answer, bool) {
 	}
 	if start == nil && parent != nil {
 		up := e.tree.Last("edged/workflow/" + parent.Name + "/end")
-		if up != nil {
+		switch {
+		case found.State != "": // it tells of itself under a name of its own
+			a.add("state", "in the latest run of %s it was %s after %.3f s%s", parent.Name, found.State, found.Elapsed.Seconds(), because(found.Reason))
+		case up != nil:
 			a.because(up, "state", "%s ended at %s without coming to it: %s", parent.Name, at(up), up.Text(200))
 		}
 	}
