@@ -526,6 +526,7 @@ func (x *run) outcome() (agent.Result, error) {
 	case x.fail != nil:
 		r.By = x.fail.v.who()
 		r.Output = map[string]any(x.fail.t.state)
+		x.g.tell(x.ctx, "error", map[string]any{"node": x.fail.v.n.id, "status": string(agent.StatusOf(x.fail.err)), "reason": x.fail.err.Error()})
 		return r, x.fail.err
 	case x.wait != nil:
 		r.By = x.wait.v.n.id
