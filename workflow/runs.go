@@ -317,21 +317,37 @@ func (r *Runs) Get(id string) (RunInfo, error) {
 // Resume goes on with a run at its first step without an outcome. The tree
 // must be the one it was made with; ctx must carry a runtime with these runs.
 func (r *Runs) Resume(ctx context.Context, id string, tree agent.Agent) (agent.Result, error) {
+	h, err := r.resumable(id, tree)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	return agent.Run(context.WithValue(ctx, resumeKey{}, h), tree, h.Task.task())
+}
+
+// Resumable says what is in the way of [Runs.Resume]; nil is nothing.
+func (r *Runs) Resumable(id string, tree agent.Agent) error {
+	_, err := r.resumable(id, tree)
+	return err
+}
+
+func (r *Runs) resumable(id string, tree agent.Agent) (*header, error) {
 	h, err := r.header(id)
 	switch {
 	case err != nil:
-		return agent.Result{}, err
+		return nil, err
 	case r.isLive(id):
-		return agent.Result{}, fmt.Errorf("%w: %s", ErrLive, id)
+		return nil, fmt.Errorf("%w: %s", ErrLive, id)
 	case !h.Ended.IsZero():
-		return agent.Result{}, fmt.Errorf("%w: %s: %s", ErrOver, id, h.State)
-	case h.Workflow != tree.Name() || h.Shape != shape(tree):
-		return agent.Result{}, fmt.Errorf("%w: %s of %s", ErrChanged, id, h.Workflow)
+		return nil, fmt.Errorf("%w: %s: %s", ErrOver, id, h.State)
+	case h.Workflow != tree.Name():
+		return nil, fmt.Errorf("%w: %s is a run of %s, not of %s", ErrChanged, id, h.Workflow, tree.Name())
+	case h.Shape != shape(tree):
+		return nil, fmt.Errorf("%w: %s of %s", ErrChanged, id, h.Workflow)
 	}
 	if n := nodeOf(tree); n == nil || !n.opt.Checkpoint {
-		return agent.Result{}, fmt.Errorf("workflow: resume %s: %s has no checkpoint", id, tree.Name())
+		return nil, fmt.Errorf("workflow: resume %s: %s has no checkpoint", id, tree.Name())
 	}
-	return agent.Run(context.WithValue(ctx, resumeKey{}, h), tree, h.Task.task())
+	return h, nil
 }
 
 // Cancel ends a run for good, whether it is under way or not. One under way

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,7 +73,7 @@ func (c *cli) runsVerb() *cobra.Command {
 	fork := one("fork ID", "Begin anew with what a run had done", 1, 1, func(args []string) runsRequest {
 		return runsRequest{Op: "fork", ID: args[0], Step: at}
 	})
-	fork.Flags().StringVar(&at, "at", "", "the step to begin at, as 'edged runs show' names it; after all of them if missing")
+	fork.Flags().StringVar(&at, "at", "", "the step to begin at: its path or its name, as 'edged runs show' tells them; after all of them if missing")
 	decide := one("decide ID STEP again|done|failed", "Say what became of a step in doubt", 3, 3, func(args []string) runsRequest {
 		return runsRequest{Op: "decide", ID: args[0], Step: args[1], Decision: args[2], Reply: reply}
 	})
@@ -204,19 +205,53 @@ func runsOp(ctx context.Context, d *runsDoor, q runsRequest) (any, error) {
 	case "cancel":
 		err = runs.Cancel(ctx, id)
 	case "fork":
-		id, err = runs.Fork(ctx, id, q.Step)
+		at := q.Step
+		if at != "" {
+			if at, err = stepOf(runs, id, at, func(workflow.StepInfo) bool { return true }); err != nil {
+				return nil, err
+			}
+		}
+		id, err = runs.Fork(ctx, id, at)
 	case "decide":
 		what := workflow.Decision(q.Decision)
 		if what != workflow.RunAgain && what != workflow.TakeAsDone && what != workflow.TakeAsFault {
 			return nil, control.Usagef("runs decide: %q: say again, done or failed", q.Decision)
 		}
-		err = runs.Decide(ctx, id, q.Step, what, agent.Result{Reply: q.Reply})
+		var at string
+		if at, err = stepOf(runs, id, q.Step, func(s workflow.StepInfo) bool { return s.State == workflow.StateInDoubt }); err != nil {
+			return nil, err
+		}
+		err = runs.Decide(ctx, id, at, what, agent.Result{Reply: q.Reply})
 	case "forget":
 		err = runs.Forget(ctx, id)
 	default:
 		return nil, control.Usagef("runs: unknown operation %q", q.Op)
 	}
 	return map[string]string{"id": id}, err
+}
+
+// stepOf finds the path of a step by its path, its name or, in a graph, its
+// number in the run. Of several with one name it is the first that is meant.
+func stepOf(runs *workflow.Runs, id, at string, meant func(workflow.StepInfo) bool) (string, error) {
+	info, err := runs.Get(id)
+	if err != nil {
+		return "", err
+	}
+	named, numbered, n := "", "", 0
+	for _, s := range info.Steps {
+		if s.Path == at {
+			return at, nil
+		}
+		if named == "" && s.Name == at && meant(s) {
+			named = s.Path
+		}
+		if strings.Contains(s.Path, "~") && !strings.ContainsAny(s.Path, "./") {
+			if n++; strconv.Itoa(n) == at {
+				numbered = s.Path
+			}
+		}
+	}
+	return cmp.Or(named, numbered, at), nil
 }
 
 // wholeID finds a run by a part of its id.

@@ -107,6 +107,9 @@ func (b *Behaviour) ResumeRun(id string) error {
 	if f == nil {
 		return fmt.Errorf("run %s: no workflow with a checkpoint is called %q", id, info.Workflow)
 	}
+	if err := b.Runs().Resumable(id, f.node); err != nil {
+		return err
+	}
 	if !b.spawn(func() { b.resumeRun(f, id) }) {
 		return errors.New("the behaviour is ending")
 	}
