@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -147,8 +148,32 @@ func (a *scriptAgent) turnOf(cb *callback) society.Speaker {
 		if err != nil && caller.Err() == nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, a.timeout)
 		}
-		return turnAnswer(v, err)
+		out, err := turnAnswer(v, err)
+		if err == nil && out != nil && p.Kind == society.ToAgree {
+			out = agreeing(&p, out)
+		}
+		return out, err
 	})
+}
+
+// agreeing reads what a function said about a version: whether it agrees, or a
+// version of its own; the very same one is agreed with.
+func agreeing(p *society.Prompt, v any) any {
+	if yes, ok := v.(bool); ok {
+		return map[string]any{"agree": yes}
+	}
+	if m, ok := v.(map[string]any); ok {
+		if _, said := m["agree"]; said {
+			return m
+		}
+		if d, given := m["draft"]; given && len(m) == 1 {
+			v = d
+		}
+	}
+	if reflect.DeepEqual(v, newestOf(p, society.TopicDraft)) {
+		return map[string]any{"agree": true}
+	}
+	return map[string]any{"agree": false, "draft": v}
 }
 
 // turnAnswer reads what a function said in its turn.

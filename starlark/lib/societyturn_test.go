@@ -86,6 +86,27 @@ def test_resolvers():
     assert.eq(go(BestScore("n")), ["done", "n is 2", "b"])
     assert.eq(go(Escalate(Agent("lead", fn = lambda task, turn: {"winner": sorted(turn.submissions)[0]})))[0], "done")
 
+def test_versions():
+    def pair(one, two, **kwargs):
+        r = Society("x").cooperate([Agent("a", fn = one), Agent("b", fn = two)], Cooperation(max_rounds = 3, **kwargs)).run("go")
+        return [r.status, r.output, r.rounds]
+    assert.eq(pair(lambda task: "ham", lambda task: True), ["done", "ham", 1])
+    assert.eq(pair(lambda task: "ham", lambda task: "ham"), ["done", "ham", 1])
+    assert.eq(pair(lambda task, turn: turn.draft or "ham", lambda task: "eggs"), ["done", "eggs", 2])
+    assert.eq(pair(lambda task: "ham", lambda task: {"draft": "eggs"}), ["deadlock", "eggs", 3])
+    assert.eq(pair(lambda task: "ham", lambda task: {"agree": False}), ["deadlock", "ham", 3])
+    form = Artifact("x", schema = {"n": "(int, 0..9)"})
+    assert.eq(pair(lambda task, turn: turn.draft or {"n": 1}, lambda task: {"n": 2}, artifacts = [form]), ["done", {"n": 2}, 2])
+    own = {"next_speaker": lambda floor: None if floor.spoken else "a"}
+    r = Society("y").cooperate([Agent("a", fn = lambda task: "1"), Agent("b", fn = lambda task: "2")], Cooperation(protocol = own, merge = "append")).run("go")
+    assert.eq([r.status, r.reason], ["failed", "b had no turn, and each has to give its part"])
+
+def test_what_is_too_long():
+    long = Artifact("x", max_tokens = 10, schema = {"type": "object", "required": ["l"], "properties": {"l": {"type": "array", "items": {"type": "string"}}}})
+    r = Society("x").connect(Agent("w", fn = lambda task: {"l": ["a long way to go"] * 16}), Agent("r", fn = lambda task: "approve"), Oversight(artifacts = [long])).run("go")
+    assert.eq([r.status, r.turns[0]["state"]], ["failed", "invalid"])
+    assert.contains(r.reason, "it is longer than")
+
 def test_events():
     def work(task, ctx):
         ctx.emit("progress", "half")

@@ -72,6 +72,9 @@ func (f *Form) read(a Answer) (map[string]any, error) {
 		v = map[string]any{f.s.Properties[0].Name: v}
 	}
 	text, err := schema.Encode(v)
+	if f.tokens > 0 && len(text) > 4*f.tokens+64 {
+		return nil, fmt.Errorf("%w: it is longer than %d tokens", ErrMalformed, f.tokens)
+	}
 	if err == nil {
 		v, _, err = f.s.Accept(text)
 	}
