@@ -116,6 +116,9 @@ func (r *run) readsOnly(does string) error {
 	if r.more != nil && r.turn != nil {
 		return &value.Error{Msg: fmt.Sprintf("a turn to %s moves nothing, but it %s", r.turn.Kind, does), Hint: "only who is delegated to acts: use a Delegation"}
 	}
+	if guard, ok := strings.CutPrefix(r.source, "guardrail:"); ok {
+		return &value.Error{Msg: fmt.Sprintf("guardrail %s looks and decides, but it %s", guard, does), Hint: "act in a node"}
+	}
 	return &value.Error{Msg: "the tool was declared to read only, but it " + does, Hint: "declare it with Tool(fn, effect = \"write\"): then it passes the gate"}
 }
 

@@ -158,6 +158,7 @@ def test_where_agents_go():
 
 def test_a_stop_of_the_robot():
     robot.stop("test")
+    clock.advance("1s")  # what it ends has ended
     r = meal.run({"what": "soup"})  # a tool that acts does not
     assert.eq([r.status, r.by], ["failed", "lamp"])
     assert.contains(r.reason, "the robot is stopped")

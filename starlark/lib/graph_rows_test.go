@@ -111,6 +111,8 @@ def test_fails_closed():
     bb.set("box/how", "raises")
     assert.contains(graphs["block", "node"].run("go").reason, "no idea")
     bb.set("box/how", "moves")
+    assert.contains(graphs["block", "node"].run("go").reason, "guardrail speed looks and decides, but it moves base")
+    bb.set("box/how", "moves")
     assert.contains(graphs["block", "node"].run("go").reason, "moves base")
 
 def test_what_it_sees():
@@ -387,6 +389,7 @@ func TestGraphErrors(t *testing.T) {
 		{"threshold", good + "g.personality(\"a\", agent = body, trait = \"openness\", threshold = -0.5, above = \"a\", below = END)\n", "8|threshold of openness is -0.5"},
 		{"threshold of a mood", good + "g.personality(\"a\", agent = body, trait = \"valence\", threshold = 1.5, above = \"a\", below = END)\n", "8|threshold of valence is 1.5"},
 		{"nobody's character", good + "g.personality(\"a\", agent = chain, trait = \"openness\", threshold = 0.5, above = \"a\", below = END)\n", "8|chain has no character"},
+		{"retried on a typo", "Retry(2, on = [\"tiemout\"])\n", "5|element 0: got string \"tiemout\""},
 		{"itself", "g.node(\"a\", g)\n", "5|graph g can't be a node of itself"},
 		{"finished", good + "g.check()\ng.node(\"b\", f)\n", "9|graph g is finished"},
 		{"nested first", "s = Sequence(\"s\", [g])\n" + good, "6|graph g is finished"},

@@ -7,7 +7,10 @@ import (
 	"sync"
 )
 
-const frozenHint = "globals are read-only after start; keep state in `bb` or `ctx`"
+const (
+	globalsHint = "globals are read-only after start; keep state in `bb` or `ctx`"
+	frozenHint  = "globals are read-only after start, and so is what a function is given: change a copy, or keep state in `bb` or `ctx`"
+)
 
 func limitHint(e *LimitError) string {
 	switch e.Limit {
@@ -33,7 +36,7 @@ var rewrites = sync.OnceValue(func() []rewrite {
 	return []rewrite{
 		{re(`^cannot .*frozen|frozen (list|dict|set|hash table)|during iteration of frozen`), frozenHint},
 		{re(`^cannot .* during iteration$`), "go over a copy: for x in list(xs)"},
-		{re(`^local variable (\w+) referenced before assignment`), "$1 is assigned in this function, so it is local to it; " + frozenHint},
+		{re(`^local variable (\w+) referenced before assignment`), "$1 is assigned in this function, so it is local to it; " + globalsHint},
 		{re(`^global variable (\w+) referenced before assignment`), "$1 is defined further down; move it up or use it in a function that runs later"},
 		{re(`^key (".*") not in dict`), "use .get($1, default) where the key may be missing"},
 		{re(`^dict has no \.(\w+) field or method`), `write ["$1"] for a key of a dict`},

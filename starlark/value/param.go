@@ -177,6 +177,9 @@ func (l listOf) Check(v starlark.Value) (starlark.Value, error) {
 	out := make(starlark.Tuple, n)
 	for i := range out {
 		x, err := l.elem.Check(seq.Index(i))
+		if inner, ok := err.(*Error); ok {
+			return nil, &Error{Msg: fmt.Sprintf("element %d: %s", i, inner.Msg), Hint: inner.Hint}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)
 		}

@@ -207,7 +207,7 @@ func TestToolNodes(t *testing.T) {
 		{`{"type":"object","properties":{},"additionalProperties":false}`, "whatever", `"ok"`, nil, "done ok {}"},
 		{`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9}},"required":["n"],"additionalProperties":false}`, int64(4), `"ok"`, nil, `done ok {"n":4}`},
 		{`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9},"m":{"type":"integer","minimum":0,"maximum":9}},"additionalProperties":false}`, int64(4), "", nil,
-			"failed tool t: its input is int64, no map of arguments "},
+			"failed tool t: its input is int, no map of arguments "},
 		{"", "x", "", fmt.Errorf("jam"), "failed tool t: jam {}"},
 		{"", "x", "{", nil, "failed tool t: result: "},
 	} {

@@ -251,7 +251,7 @@ func (a *toolAgent) args(input any) (json.RawMessage, error) {
 	case !isMap && len(s.Properties) == 1:
 		m = map[string]any{s.Properties[0].Name: input}
 	case !isMap:
-		return nil, fmt.Errorf("%w: tool %s: its input is %T, no map of arguments", agent.ErrFailed, a.t.Name, input)
+		return nil, fmt.Errorf("%w: tool %s: its input is %s, no map of arguments", agent.ErrFailed, a.t.Name, kindOf(input))
 	}
 	text, err := schema.Encode(m)
 	if err == nil {

@@ -301,11 +301,11 @@ func (v *visit) lands(out any, updates bool) (map[string]any, error) {
 		return nil, nil
 	case updates && isMap || len(keys) > 1:
 		if !isMap {
-			return nil, fmt.Errorf("%w: %s writes %q and gave %T, no map", agent.ErrFailed, v.n.id, keys, out)
+			return nil, fmt.Errorf("%w: %s writes %q and gave %s, no map", agent.ErrFailed, v.n.id, keys, kindOf(out))
 		}
 		for _, k := range slices.Sorted(maps.Keys(m)) {
 			if keys != nil && !slices.Contains(keys, k) {
-				return nil, fmt.Errorf("%w: %s writes %q and gave %q", agent.ErrFailed, v.n.id, keys, k)
+				return nil, fmt.Errorf("%w: %s writes %q, and the map that it gave as an update has %q", agent.ErrFailed, v.n.id, keys, k)
 			}
 		}
 		return m, nil

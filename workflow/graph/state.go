@@ -66,7 +66,7 @@ func appended(old, v any) (any, error) {
 	case []any:
 		list = o
 	default:
-		return nil, fmt.Errorf("append: %T is no list", old)
+		return nil, fmt.Errorf("append: %s is no list", kindOf(old))
 	}
 	if more, ok := v.([]any); ok {
 		return append(slices.Clip(list), more...), nil
@@ -81,7 +81,7 @@ func merged(old, v any) (any, error) {
 	case old == nil:
 		return v, nil
 	case !ok || !also:
-		return nil, fmt.Errorf("merge: %T and %T are not both maps", old, v)
+		return nil, fmt.Errorf("merge: %s and %s are not both maps", kindOf(old), kindOf(v))
 	}
 	out := maps.Clone(o)
 	for k, x := range n {
@@ -139,7 +139,7 @@ func numbers(how string, old, v any) (x, y float64, err error) {
 		case int:
 			*to = float64(n)
 		default:
-			return 0, 0, fmt.Errorf("%s: %T is no number", how, n)
+			return 0, 0, fmt.Errorf("%s: %s is no number", how, kindOf(n))
 		}
 	}
 	return x, y, nil
@@ -249,4 +249,21 @@ func (g *Graph) fold(tokens []*token) (State, *past, error) {
 		joined.also = append(joined.also, t.past)
 	}
 	return s, joined, nil
+}
+
+// kindOf is what scripts call the type of a JSON tree.
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "None"
+	case int64, int:
+		return "int"
+	case float64:
+		return "float"
+	case []any:
+		return "list"
+	case map[string]any:
+		return "dict"
+	}
+	return fmt.Sprintf("%T", v)
 }
