@@ -444,6 +444,10 @@ func (s *commune) between(c *value.Call) (starlark.Value, error) {
 	case starlark.Callable:
 		kind = v.Name()
 	}
+	kinds := []string{"Delegation", "Oversight", "Cooperation", "Competition", "Coopetition"}
+	if kind != "" && !slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, kind) }) {
+		return nil, c.Errorf("type", "argument \"type\": %q is no type of edge; there are %s", kind, strings.Join(kinds, ", "))
+	}
 	i, err := s.s.EdgeBetween(memberName(c.Value("source")), memberName(c.Value("target")), strings.ToLower(kind))
 	if err != nil {
 		return nil, plainSociety(err)

@@ -68,6 +68,8 @@ s.connect(a, b, Oversight())`, "there is an oversight of these two already", ""}
 s.connect(b, a, Oversight(), name = "x")`, `two edges are called "x"`, ""},
 		{"edge between", `s.connect(a, b, Oversight())
 s.edge_between(b, a)`, `no edge from "b" to "a"`, ""},
+		{"no such type between", `s.connect(a, b, Oversight())
+s.edge_between(a, b, type = Agent)`, `"Agent" is no type of edge`, "Oversight"},
 		{"which edge between", `s.connect(a, b, Oversight())
 s.connect(a, b, Cooperation())
 s.edge_between(a, b)`, "say which type", ""},
@@ -123,6 +125,9 @@ func TestSocietyWarnings(t *testing.T) {
 s = Society("home")
 s.compete([a, b], Competition(resolve = MajorityVote()))
 on("box/go", lambda ev: s.edges[0].run("x"))
+s.compete([a, j], Competition(resolve = BestScore("cost"), artifacts = [Artifact("eta", schema = {"eta": "(int)", "cost": "(str)"})]))
+s.compete([b, j], Competition(resolve = BestScore("cost", tie = "eta"), protocol = Market(bid = {"cost": "(int)"})))
+s.compete([b, a, j], Competition(resolve = BestScore("cost", tie = "eta"), protocol = Market(bid = {"cost": "(number)", "eta": "(int)"})))
 s.connect(a, b, Oversight(timeout = "30s"))
 `)
 	if err != nil {
@@ -133,7 +138,8 @@ s.connect(a, b, Oversight(timeout = "30s"))
 		list = append(list, p.String())
 	}
 	text := strings.Join(list, "\n")
-	for _, want := range []string{"box/main.star:3:10", "always tie", "box/main.star:5:10", "a round may take 4 model calls of 20s, which is more than its timeout of 30s"} {
+	for _, want := range []string{"box/main.star:3:10", "always tie", "box/main.star:5:10", `BestScore compares "cost", and submissions have no such number: they are eta (`,
+		"box/main.star:6:10", `BestScore compares "eta"`, "box/main.star:8:10", "a round may take 4 model calls of 20s, which is more than its timeout of 30s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

@@ -8,7 +8,7 @@ import (
 
 // A Problem is what is wrong with a society, or may be.
 type Problem struct {
-	Rule    string `json:"rule"`           // "unknown-name", "vote-tie", "reasons-last", "timeout", "rehearsal"
+	Rule    string `json:"rule"`           // "unknown-name", "vote-tie", "no-score", "reasons-last", "timeout", "rehearsal"
 	Edge    string `json:"edge,omitempty"` // name of the interaction it is with
 	Name    string `json:"name,omitempty"` // that nobody has
 	Text    string `json:"text"`
@@ -56,6 +56,11 @@ func (s *Society) Check(perCall time.Duration) (list []Problem) {
 		}
 		if v, ok := resolverOf(i.r).(MajorityVote); ok && len(v.Voters) == 0 && len(i.members) == 2 {
 			add(Problem{Rule: "vote-tie", Edge: i.name, Text: i.name + ": two members that vote for each other always tie", Hint: "name voters who are no members, or say what a tie means", Warning: true})
+		}
+		if b, ok := resolverOf(i.r).(BestScore); ok {
+			if why := b.unread(i); why != "" {
+				add(Problem{Rule: "no-score", Edge: i.name, Text: i.name + ": " + why, Hint: "name a number of an artifact, or of the bid of a Market", Warning: true})
+			}
 		}
 		if j, ok := resolverOf(i.r).(JudgePicks); ok {
 			if name := j.reasonsLast(); name != "" {

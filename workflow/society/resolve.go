@@ -387,6 +387,34 @@ func (b BestScore) check(e *competition) error {
 
 func (b BestScore) calls(int) int { return 0 }
 
+// unread says which field the submissions of an edge can't have; "" is none.
+func (b BestScore) unread(i *Interaction) string {
+	var form *Form
+	switch e := i.e.(type) {
+	case *competition:
+		form = e.form
+	case *coopetition:
+		form = e.comp.form
+	}
+	if form == nil {
+		return ""
+	}
+	s := form.s
+	if p := s.Property("draft"); p != nil && len(s.Properties) == 1 {
+		s = p.Schema
+	}
+	scores := func(s *schema.Schema) bool { return s.Kind == schema.Integer || s.Kind == schema.Number }
+	if scores(s) {
+		return ""
+	}
+	for _, name := range []string{b.Field, b.Tie} {
+		if p := s.Property(name); name != "" && (p == nil || !scores(p.Schema)) {
+			return fmt.Sprintf("BestScore compares %q, and submissions have no such number: they are %s", name, s.Prose())
+		}
+	}
+	return ""
+}
+
 // Resolve compares.
 func (b BestScore) Resolve(ctx context.Context, subs []Submission) (Verdict, error) {
 	better := func(x, y float64) bool { return x > y }
