@@ -213,6 +213,9 @@ func join(_ context.Context, results []agent.Result) (agent.Result, error) {
 			continue
 		}
 		replies = append(replies, r.Reply)
+		if r.Output == nil && r.Reply != "" {
+			r.Output = r.Reply // what a node of a graph writes to the state
+		}
 		outputs = append(outputs, r.Output)
 	}
 	return agent.Result{Reply: strings.Join(replies, "\n"), Output: outputs}, nil

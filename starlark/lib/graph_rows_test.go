@@ -18,6 +18,23 @@ def did(name, out = None):
     return run
 `
 
+// TestGraphHasAParallelsReplies: in the state is what each branch of a
+// workflow said, if it put out nothing else.
+func TestGraphHasAParallelsReplies(t *testing.T) {
+	play(t, `
+-- main.star --
+g = Graph("g")
+g.node("both", Parallel("both", [Agent("a", fn = lambda task: "from a"), Agent("b", fn = lambda task: {"from": "b"})]))
+g.edge(START, "both")
+g.edge("both", END)
+-- main_test.star --
+load("main.star", "g")
+
+def test_replies():
+    assert.eq(g.run("go").output["both"], ["from a", {"from": "b"}])
+`)
+}
+
 // TestGraphGuardrails: all five reactions, of nodes and of edges, every time.
 func TestGraphGuardrails(t *testing.T) {
 	play(t, `
