@@ -16,6 +16,7 @@ import (
 	"edged/bus"
 	"edged/starlark/script"
 	"edged/starlark/value"
+	"edged/workflow"
 	"edged/workflow/society"
 )
 
@@ -51,6 +52,9 @@ func (b *Behaviour) speaker(a agent.Agent) society.Speaker {
 		return a.turns()
 	case *peer:
 		return society.Peer(b.host.Bus, a.topic)
+	}
+	if workflow.ModelCalls(a) == 0 {
+		return society.Once(a)
 	}
 	return society.Of(a)
 }

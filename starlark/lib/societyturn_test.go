@@ -130,6 +130,13 @@ def test_turns_are_told():
     assert.eq([ev["speaker"], ev["kind"], ev["state"], ev["round"]], ["w", "work", "ok", 1])
     assert.true("secret" not in str(ev.payload))
 
+def test_workflows_act_once():
+    def act(task):
+        bb.incr("box/acts")
+        return {"no": "text"}
+    r = Society("x").connect(Agent("pm", fn = lambda task: "accept"), Sequence("acts", [act]), Delegation()).run("go")
+    assert.eq([r.status, r.turns[0]["state"], r.turns[0]["asked"], bb.get("box/acts")], ["failed", "invalid", 1, 1])
+
 def test_workflows_are_members():
     two = Sequence("two", [lambda task: "first", lambda task: task + " and second"])
     e = Society("x").connect(two, Agent("r", fn = lambda task: "approve"), Oversight())

@@ -180,15 +180,25 @@ func repairs(s Speaker, k Kind) bool {
 	if m, ok := s.(kinds); ok {
 		s = m.of(k)
 	}
+	if o, ok := s.(ofAgent); ok {
+		return !o.once
+	}
 	_, final := s.(interface{ final() })
 	return !final
 }
 
 // Of makes a speaker of an agent: it gets the prompt as its task, and its
 // output, or its reply read as JSON, is the answer.
-func Of(a agent.Agent) Speaker { return ofAgent{a} }
+func Of(a agent.Agent) Speaker { return ofAgent{a: a} }
 
-type ofAgent struct{ a agent.Agent }
+// Once is [Of] an agent that is not asked again over an answer that does not
+// fit: one without a model would only do all it does once more.
+func Once(a agent.Agent) Speaker { return ofAgent{a: a, once: true} }
+
+type ofAgent struct {
+	a    agent.Agent
+	once bool
+}
 
 func (s ofAgent) Speak(ctx context.Context, p Prompt) (Answer, error) {
 	text := p.Text()

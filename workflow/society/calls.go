@@ -155,8 +155,14 @@ func (s *modelSpeaker) TurnCalls(p Prompt) int {
 	return 2 + s.o.MaxToolHops + 1
 }
 
-// TurnCalls is what two runs of the agent take.
-func (s ofAgent) TurnCalls(Prompt) int { return 2 * max(workflow.ModelCalls(s.a), 0) }
+// TurnCalls is what two runs of the agent take, or its only one.
+func (s ofAgent) TurnCalls(Prompt) int {
+	n := max(workflow.ModelCalls(s.a), 0)
+	if s.once {
+		return n
+	}
+	return 2 * n
+}
 
 // defaultHops is what package llm takes for no limit.
 const defaultHops = 3
