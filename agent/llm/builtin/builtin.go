@@ -268,6 +268,9 @@ func (m *Model) doubt(t mask.Tool, args map[string]any, h Heard, sure float64) e
 		if w := statement(h); w != "" && !slices.Contains(k.Begins, w) {
 			return m.decline("that is a question or a statement")
 		}
+		if m.known.loose(h, k, args) {
+			return m.decline("it leaves open where to, or how far")
+		}
 	}
 	if k != nil && k.Sure > 0 {
 		least = k.Sure

@@ -54,6 +54,21 @@ func TestCommands(t *testing.T) {
 		"go to the kitchen when I call":  "declined",
 		"turn left five hundred degrees": "declined",
 		"":                               "declined",
+		// What leaves open where to, or how far.
+		"go away":                     "declined",
+		"come back":                   "declined",
+		"go on":                       "declined",
+		"Robot, move over, please":    "declined",
+		"drive away":                  "declined",
+		"move on to the next one":     "declined",
+		"turn a bit to the left":      "declined",
+		"turn a little to the right":  "declined",
+		"turn slightly left":          "declined",
+		"turn left 10 degrees, a bit": `turn{"degrees":10,"direction":"left"}`,
+		"drive on":                    `move{"direction":"forward","meters":1}`, // its phrases tell how far
+		"back up a bit":               `move{"direction":"backward","meters":1}`,
+		"turn around":                 `turn{"degrees":180,"direction":"left"}`,
+		"go over to the kitchen":      `go_to{"place":"kitchen"}`,
 	} {
 		a, err := m.Chat(t.Context(), ask(text), nil)
 		got := "declined"

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -101,6 +102,49 @@ func statement(h Heard) string {
 		return w[0]
 	}
 	return ""
+}
+
+// loose tells whether a command to move leaves open where to or how far, so that
+// a call would make it up: "move on", "drive away", and "turn a bit to the left"
+// where no phrase of the tool tells how much a bit is.
+func (all *Known) loose(h Heard, k *KnownTool, args map[string]any) bool {
+	w := opened(strings.Fields(h.Text))
+	for len(w) > 0 && slices.Contains(fillers(), w[len(w)-1]) {
+		w = w[:len(w)-1]
+	}
+	known := spoken(w, args)
+	if len(w) < 2 || len(args) == known {
+		return false
+	}
+	if known == 0 && slices.Contains([]string{"move", "drive", "go", "come", "turn", "step", "walk", "run"}, w[0]) {
+		on := w[1] == "on" && w[0] != "drive"
+		if on && len(w) > 2 && slices.Contains([]string{"to", "with", "from"}, w[2]) {
+			return true
+		}
+		if len(w) == 2 && (on || slices.Contains([]string{"away", "over", "by", "under", "along", "off", "up", "down", "in", "out"}, w[1])) {
+			return true
+		}
+	}
+	if slices.ContainsFunc(w, number) {
+		return false
+	}
+	// What begins like another tool takes no measure from this one: "turn a
+	// little to the right" is no move of a meter.
+	other := !slices.Contains(k.Begins, w[0]) && slices.ContainsFunc(all.Tools, func(t KnownTool) bool { return t.Motion && slices.Contains(t.Begins, w[0]) })
+	return slices.ContainsFunc(w, func(x string) bool {
+		return slices.Contains([]string{"bit", "little", "slightly", "tad", "hair", "somewhat"}, x) && (other || !slices.Contains(k.Words, x))
+	})
+}
+
+// spoken counts the arguments of a call whose value is among the words.
+func spoken(w []string, args map[string]any) int {
+	n := 0
+	for _, a := range args {
+		if strings.Contains(" "+strings.Join(w, " ")+" ", " "+fmt.Sprint(a)+" ") {
+			n++
+		}
+	}
+	return n
 }
 
 // carries tells whether a tool takes free text along, so that a word in it is
