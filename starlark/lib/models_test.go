@@ -174,7 +174,7 @@ def test_stop_cancels_the_turn():
     model.says("late", delay = "1m")
     after("1s", lambda: robot.stop("enough"))
     r = a.run("hi")
-    assert.eq(r.status, "cancelled")
+    assert.eq([r.status, r.reason], ["cancelled", "the robot was stopped"])
     assert.true(r.elapsed < time.parse_duration("2s"))
     expect_event("edged/agent/a/cancelled")
     expect_no_event("edged/agent/a/cancelled")

@@ -1,15 +1,19 @@
 package lib
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // Runs of agents, which a stop of the robot cancels: what an agent was about to
 // do when somebody stopped it is not done after the resume.
 
 // errRobotStopped ends the runs of agents at a stop.
-var errRobotStopped = fmt.Errorf("the robot was stopped: %w", context.Canceled)
+var errRobotStopped error = stopped{}
+
+type stopped struct{}
+
+func (stopped) Error() string { return robotStopped }
+
+// Unwrap makes it an end by somebody else, not a failure.
+func (stopped) Unwrap() error { return context.Canceled }
 
 // turns is what all runs of agents since the last stop end with.
 type turns struct {
