@@ -419,6 +419,26 @@ func TestPatchesStay(t *testing.T) {
 	}
 }
 
+// An answer is for the question that the run says it waits for, whichever of
+// two branches was quicker to ask.
+func TestAnswersAreForTheQuestionThatWasTold(t *testing.T) {
+	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})
+	for _, id := range []string{"a", "b"} {
+		g.Human(id, graph.Human{Prompt: id + "?"}, graph.NodeOptions{})
+		g.Edge(graph.Start, id)
+		g.Edge(id, graph.End)
+	}
+	for range 50 {
+		ctx, runs := on(t.Context(), workflowtest.NewDisk())
+		r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
+		for range 2 {
+			_, prompt, _ := strings.Cut(r.Reason, "answer: ")
+			r, _ = g.Resume(ctx, runs, r.RunID, "to "+prompt)
+		}
+		check(t, textOf(r.Output), "{'a':'to a?','b':'to b?','input':'x'}")
+	}
+}
+
 // On a real blackboard file, closed and opened again.
 func TestOnTheBlackboard(t *testing.T) {
 	path := t.TempDir() + "/board"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // Resume goes on with a run that was interrupted, that was stopped or that
-// waits. answer is for the oldest question that it waits with; "" is none.
+// waits. answer is for the question that it says it waits for; "" is none.
 func (g *Graph) Resume(ctx context.Context, runs *workflow.Runs, id, answer string) (agent.Result, error) {
 	if answer != "" {
 		if info, err := runs.Get(id); err == nil && info.Workflow != g.name {
@@ -27,11 +28,15 @@ func (g *Graph) Resume(ctx context.Context, runs *workflow.Runs, id, answer stri
 }
 
 // Answer stores the answer to the question at a step of a run; an empty path is
-// the oldest one. It must be one of the question's options.
+// the one that the run says it waits for. It must be one of the question's options.
 func Answer(ctx context.Context, runs *workflow.Runs, id, path, answer string) error {
 	open, err := runs.Questions(id)
 	if err != nil {
 		return err
+	}
+	if info, err := runs.Get(id); err == nil && path == "" {
+		// branches side by side ask in any order
+		slices.SortStableFunc(open, func(a, b workflow.OpenQuestion) int { return told(info, b) - told(info, a) })
 	}
 	for _, q := range open {
 		if path != "" && q.Path != path {
@@ -55,6 +60,14 @@ func Answer(ctx context.Context, runs *workflow.Runs, id, path, answer string) e
 		return fmt.Errorf("graph: run %s has no open question", id)
 	}
 	return fmt.Errorf("graph: run %s has no open question %s", id, path)
+}
+
+// told is 1 if a question is the one that a run says it waits with.
+func told(run workflow.RunInfo, q workflow.OpenQuestion) int {
+	if m, ok := q.About.(map[string]any); ok && run.State == workflow.StateWaiting && m["prompt"] == run.Reason {
+		return 1
+	}
+	return 0
 }
 
 // Fork makes a new run of an old one, with the outcomes that it had before a
