@@ -535,6 +535,16 @@ func TestCoopetition(t *testing.T) {
 		t.Error("a sealed claim lies on the shelf")
 	}
 
+	// Nobody wins: what was agreed is there all the same.
+	s = society.New("nobody", society.Options{})
+	c = newCast(t)
+	nobody := society.ResolveFunc(func(context.Context, []society.Submission, map[string]any) (string, error) { return "", nil })
+	e = must(s.Negotiate(list{c.agent("a", draft(m{"door": "OPEN"}), draft(m{"battery": 7})), c.agent("b", m{"agree": true}, draft(m{"battery": 8}))},
+		&society.Coopetition{CooperateOn: []string{"door"}, CompeteOn: []string{"claim"}, Resolve: nobody, Shared: society.Shared{Artifacts: []society.Artifact{claim}}}))
+	if r := run(t, e, "go"); r.Status != agent.Failed || !reflect.DeepEqual(r.Output, m{"shared": m{"door": "OPEN"}, "won": nil}) {
+		t.Errorf("got %+v", r)
+	}
+
 	s = society.New("no", society.Options{})
 	c = newCast(t)
 	no := m{"agree": false, "draft": m{"door": "x"}}

@@ -156,6 +156,9 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 		}
 	}
 	res, err := r.result(base, v, err)
+	if res.Output == nil && r.coop.Output != nil { // what was agreed stays
+		res.Output = map[string]any{"shared": r.coop.Output, "won": nil}
+	}
 	if !waits {
 		r.clear(res, err)
 		r.award(context.WithoutCancel(ctx), res, err)
