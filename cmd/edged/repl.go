@@ -79,6 +79,13 @@ func (c *cli) replModel(ctx context.Context, dir string) error {
 		return err
 	}
 	defer m.close()
+	words, err := cfg.Stop.Heard()
+	if err != nil {
+		return err
+	}
+	if err := m.rig.Hear(words.Stops); err != nil {
+		return err
+	}
 	p := c.newPrompt()
 	m.host.Print, m.host.Log = p, slog.New(slog.NewTextHandler(p, nil))
 	b, err := lib.Load(ctx, m.host, m.root.FS(), loadOptions(cfg))
