@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Replies are the sentences that close a turn; an empty one is the English one.
@@ -42,7 +44,16 @@ func (r Replies) Sentence(result string) string {
 		if why, ok := strings.CutPrefix(v, "error:"); ok {
 			return fmt.Sprintf(failed, strings.TrimSuffix(strings.TrimSpace(why), "."))
 		}
-		if v != "" && v != "ok" && v != "done" {
+		switch {
+		case v == "" || v == "ok" || v == "done":
+		case !strings.ContainsFunc(v, unicode.IsDigit): // words are no reading, but an answer
+			first, n := utf8.DecodeRuneInString(v)
+			v = string(unicode.ToUpper(first)) + v[n:]
+			if !strings.ContainsAny(v[len(v)-1:], ".!?") {
+				v += "."
+			}
+			return v
+		default:
 			return fmt.Sprintf(or(r.Value, "It reads %s."), v)
 		}
 	case map[string]any:
