@@ -53,7 +53,10 @@ func spawn(role string, config any, user uint32) (*child, error) {
 			return nil, err
 		}
 		c.cmd.Path, c.cmd.Dir = filepath.Join(open, "fault.test"), "/"
-		if err := errors.Join(os.WriteFile(c.cmd.Path, text, 0o755), os.Chmod(open, 0o755)); err != nil {
+		syscall.ForkLock.RLock() // a child that is forked meanwhile would keep it open, and what is being written can't be run
+		err = errors.Join(os.WriteFile(c.cmd.Path, text, 0o755), os.Chmod(open, 0o755))
+		syscall.ForkLock.RUnlock()
+		if err != nil {
 			return nil, err
 		}
 		c.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
