@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ func leaf(name string) agent.Agent {
 // BenchmarkNode gives what a node costs: ten leaves, each in a sequence of its
 // own, less ten leaves without. The limit is a leaf run by agent.Run.
 func BenchmarkNode(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the program does at start
 	var bare, each []agent.Agent
 	for range 10 {
 		bare = append(bare, leaf("a"))
