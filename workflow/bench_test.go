@@ -2,9 +2,9 @@ package workflow_test
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 	"sync"
-	"runtime/debug"
 	"testing"
 	"time"
 
