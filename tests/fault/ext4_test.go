@@ -48,8 +48,7 @@ func TestExt4PowerCut(t *testing.T) {
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	rng := random(t)
-	rs := newReaders(t, 1, 0)
-	cut := func(role, kind string, j job) answer {
+	cut := func(r *reader, role, kind string, j job) (answer, string) {
 		t.Helper()
 		text, err := shutdown(t, role, j, dir, rng)
 		if err != nil {
@@ -59,17 +58,18 @@ func TestExt4PowerCut(t *testing.T) {
 		if err := up(); err != nil {
 			t.Fatal(err)
 		}
-		a, death := rs.ask(question{Kind: kind, Path: j.Path, Acks: text, Round: j.Round, Writers: j.Writers, Snapshots: j.Round%5 == 0})
-		if death != "" {
-			t.Fatalf("the reader %s", death)
-		}
-		return a
+		return r.ask(question{Kind: kind, Path: j.Path, Acks: text, Round: j.Round, Writers: j.Writers, Snapshots: j.Round%5 == 0})
 	}
+	r := &reader{}
+	defer r.close()
 	j := job{Path: filepath.Join(dir, "edged", cutFile), Mode: "mixed", Writers: 4, Window: 20 * time.Millisecond, Snapshot: 50 * time.Millisecond}
 	bad := 0
 	for j.Round = range scale(30, 300) {
 		j.Seed = rng.Uint64()
-		a := cut("writer", "board", j)
+		a, death := cut(r, "writer", "board", j)
+		if death != "" {
+			t.Fatalf("the reader %s", death)
+		}
 		for _, p := range a.Problems {
 			t.Errorf("cut %d: %s", j.Round, p)
 		}
@@ -79,8 +79,12 @@ func TestExt4PowerCut(t *testing.T) {
 	}
 	lost, controls := 0, 5
 	for n := range controls {
-		a := cut("bolt", "bolt", job{Path: filepath.Join(dir, fmt.Sprintf("control-%d", n)), Mode: "nosync", Writers: 1})
-		if len(a.Problems) > 0 {
+		// A ruined file may make bbolt panic while it opens it, and then it is
+		// kept open as long as the process lives: each has a reader of its own.
+		own := &reader{limit: 5 * time.Second}
+		a, death := cut(own, "bolt", "bolt", job{Path: filepath.Join(dir, fmt.Sprintf("control-%d", n)), Mode: "nosync", Writers: 1})
+		own.close()
+		if len(a.Problems) > 0 || death != "" {
 			lost++
 		}
 	}

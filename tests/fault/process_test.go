@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -174,9 +175,10 @@ func (r *reader) ask(q question) (a answer, death string) {
 	if limit == 0 {
 		limit = 20 * time.Second
 	}
-	c, hung := r.c, false
+	c := r.c
+	var hung atomic.Bool
 	clock := time.AfterFunc(limit, func() {
-		hung = true
+		hung.Store(true)
 		_ = c.cmd.Process.Signal(syscall.SIGQUIT)
 	})
 	var line []byte
@@ -196,7 +198,7 @@ func (r *reader) ask(q question) (a answer, death string) {
 		c.kill()
 	}
 	r.close()
-	if hung {
+	if hung.Load() {
 		return a, fmt.Sprintf("hangs, killed after %v: %s", limit, c.trace())
 	}
 	return a, "died: " + c.trace()
