@@ -135,11 +135,20 @@ func Run(ctx context.Context, o runOptions) (err error) {
 	for _, l := range o.lines(r) {
 		fmt.Fprintln(o.out, l)
 	}
+	settled := time.AfterFunc(time.Second, r.settle)
+	defer settled.Stop()
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-r.gaveUp:
 		return err
+	}
+}
+
+// settle gives back what only the start needed.
+func (r *robot) settle() {
+	if err := dropCode(); err != nil { // memory that is not given back harms nobody
+		r.log.Debug("the code of the start stays in memory", "err", err)
 	}
 }
 
