@@ -217,26 +217,8 @@ func (b *Behaviour) commonOf(c *value.Call, e *common) (err error) {
 	if err := b.untilOf(c, e); err != nil {
 		return err
 	}
-	rails, err := b.guardrails(c, "guardrails")
-	if err != nil {
-		return err
-	}
-	for _, g := range rails {
-		if g.on == "reroute" {
-			return &value.Error{Arg: "guardrails", Msg: fmt.Sprintf("guardrail %s reroutes, and an edge of a society has no other way", g.name),
-				Hint: "use \"revise\", \"block\", \"warn\" or \"sanitize\" here; reroute is for edges of graphs"}
-		}
-		e.Guardrails = append(e.Guardrails, b.rail(g))
-	}
-	return nil
-}
-
-// rail is a guardrail as societies have it.
-func (b *Behaviour) rail(g *guardrail) society.Guardrail {
-	return society.Guardrail{Name: g.name, On: society.Reaction(g.on), Check: func(ctx context.Context, output any, _ map[string]any) (society.Finding, error) {
-		f, err := g.look(ctx, b, output, b.worldFor(g.check, 1))
-		return society.Finding{Violation: f.Violation, Replaced: f.Replaced, By: f.By}, err
-	}}
+	e.Guardrails, err = b.guardrails(c, func(g *guardrail, _ map[string]any) any { return b.worldFor(g.check, 1) })
+	return err
 }
 
 // untilOf reads what ends an interaction early.

@@ -12,6 +12,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/starlark/value"
+	"edged/workflow"
 	"edged/workflow/graph"
 )
 
@@ -53,7 +54,7 @@ var graphMethods = []value.Method[agent.Agent]{
 			Params:  []value.Param{srcParam, {Name: "target", Type: value.String, Required: true, Positional: true, Doc: "The node it leads to, or END."}, guardrailsParam},
 		},
 		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) {
-			return connect(a, c, func(g *scriptGraph, rails []graph.Guardrail) error {
+			return connect(a, c, func(g *scriptGraph, rails []workflow.Guardrail) error {
 				g.Edge(c.String("source"), c.String("target"), rails...)
 				return nil
 			})
@@ -82,7 +83,7 @@ var graphMethods = []value.Method[agent.Agent]{
 				{Name: "tags", Type: value.ListOf(value.String), Doc: "Capabilities that it must have, all of them."}, guardrailsParam},
 		},
 		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) {
-			return connect(a, c, func(g *scriptGraph, rails []graph.Guardrail) error {
+			return connect(a, c, func(g *scriptGraph, rails []workflow.Guardrail) error {
 				d := graph.Discovery{
 					Query: c.String("query"), Tags: c.Strings("tags"), Kind: graph.Kind(c.String("kind")),
 					Fallback: c.String("fallback"), Then: c.String("then"), MinScore: c.Float("min_score"),
@@ -107,7 +108,7 @@ var graphMethods = []value.Method[agent.Agent]{
 				{Name: "below", Type: value.String, Required: true, Doc: "The node for less, or END."}, guardrailsParam},
 		},
 		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) {
-			return connect(a, c, func(g *scriptGraph, rails []graph.Guardrail) error {
+			return connect(a, c, func(g *scriptGraph, rails []workflow.Guardrail) error {
 				who := agentKind.Arg(c, "agent")
 				of := aboutAgent(who).character
 				if of == nil {
@@ -167,16 +168,16 @@ func (g *scriptGraph) note(c *value.Call, what string) {
 }
 
 // connect adds an edge.
-func connect(a agent.Agent, c *value.Call, add func(g *scriptGraph, rails []graph.Guardrail) error) (starlark.Value, error) {
+func connect(a agent.Agent, c *value.Call, add func(g *scriptGraph, rails []workflow.Guardrail) error) (starlark.Value, error) {
 	g, err := unfinished(a)
 	if err != nil {
 		return nil, err
 	}
-	rails, err := g.b.guardrails(c, "guardrails")
+	rails, err := g.b.guardrails(c, ofGraph)
 	if err != nil {
 		return nil, err
 	}
-	if err := add(g, g.b.rails(rails)); err != nil {
+	if err := add(g, rails); err != nil {
 		return nil, err
 	}
 	g.edges++
@@ -185,7 +186,7 @@ func connect(a agent.Agent, c *value.Call, add func(g *scriptGraph, rails []grap
 }
 
 func addBranch(a agent.Agent, c *value.Call) (starlark.Value, error) {
-	return connect(a, c, func(g *scriptGraph, rails []graph.Guardrail) error {
+	return connect(a, c, func(g *scriptGraph, rails []workflow.Guardrail) error {
 		cb, err := newCallback(c, "fn", "state")
 		if err != nil {
 			return err
@@ -219,11 +220,9 @@ func addNode(a agent.Agent, c *value.Call) (starlark.Value, error) {
 	if c.Has("writes") {
 		o.Writes = append([]string{}, c.Strings("writes")...)
 	}
-	rails, err := g.b.guardrails(c, "guardrails")
-	if err != nil {
+	if o.Guardrails, err = g.b.guardrails(c, ofGraph); err != nil {
 		return nil, err
 	}
-	o.Guardrails = g.b.rails(rails)
 	if o.Input, err = g.input(c, id); err != nil {
 		return nil, err
 	}

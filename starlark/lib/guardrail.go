@@ -8,7 +8,7 @@ import (
 
 	"edged/starlark/script"
 	"edged/starlark/value"
-	"edged/workflow/graph"
+	"edged/workflow"
 )
 
 // guardrail is a check of what a node puts out or of what crosses an edge, and
@@ -101,23 +101,29 @@ func (b *Behaviour) guardrail(c *value.Call) (starlark.Value, error) {
 
 var guardrailsParam = value.Param{Name: "guardrails", Type: value.ListOf(guardrailKind.Type()), Doc: "Checks of what goes by, Guardrail(…), every time."}
 
-// guardrails reads a list of them.
-func (b *Behaviour) guardrails(c *value.Call, arg string) ([]*guardrail, error) {
-	var list []*guardrail
-	for i, v := range c.List(arg) {
+// guardrails reads a list of them. known is what their checks get as state, of
+// what they are asked with.
+func (b *Behaviour) guardrails(c *value.Call, known func(g *guardrail, state map[string]any) any) (list []workflow.Guardrail, err error) {
+	for i, v := range c.List("guardrails") {
 		g, err := guardrailKind.Unwrap(v)
 		if err != nil {
-			return nil, c.Errorf(arg, "argument %q: element %d: %v", arg, i, err)
+			return nil, c.Errorf("guardrails", "argument \"guardrails\": element %d: %v", i, err)
 		}
-		list = append(list, g)
+		list = append(list, workflow.Guardrail{Name: g.name, On: workflow.Reaction(g.on), Reroute: g.reroute,
+			Check: func(ctx context.Context, payload any, state map[string]any) (workflow.Finding, error) {
+				return g.look(ctx, b, payload, known(g, state))
+			}})
 	}
 	return list, nil
 }
 
+// ofGraph is what checks know in a graph.
+func ofGraph(_ *guardrail, state map[string]any) any { return state }
+
 // look asks the check. payload and state are JSON trees, or script values. An
 // error, also of a check that returned what is no answer, is a violation to
 // whoever asks.
-func (g *guardrail) look(ctx context.Context, b *Behaviour, payload, state any) (finding graph.Finding, err error) {
+func (g *guardrail) look(ctx context.Context, b *Behaviour, payload, state any) (finding workflow.Finding, err error) {
 	p, err := value.FromGo(payload)
 	if err != nil {
 		return finding, err
@@ -136,27 +142,13 @@ func (g *guardrail) look(ctx context.Context, b *Behaviour, payload, state any) 
 	}
 	if by, err := replacementKind.Unwrap(v); err == nil {
 		tree, err := value.ToGo(by.by)
-		return graph.Replace(tree), err
+		return workflow.Replace(tree), err
 	}
 	if d, err := declinedKind.Unwrap(v); err == nil {
-		return graph.Violates(string(d)), nil
+		return workflow.Violates(string(d)), nil
 	}
 	if why, ok := starlark.AsString(v); ok && why != "" {
-		return graph.Violates(why), nil
+		return workflow.Violates(why), nil
 	}
 	return finding, fmt.Errorf("the check %s returned %s: want None if all is well, text that says what is wrong, or replace(…)", g.check.name, shown(v))
-}
-
-// rails are guardrails as graphs have them.
-func (b *Behaviour) rails(list []*guardrail) []graph.Guardrail {
-	var out []graph.Guardrail
-	for _, g := range list {
-		out = append(out, graph.Guardrail{
-			Name: g.name, On: graph.Reaction(g.on), Reroute: g.reroute,
-			Check: func(ctx context.Context, payload any, s graph.State) (graph.Finding, error) {
-				return g.look(ctx, b, payload, map[string]any(s))
-			},
-		})
-	}
-	return out
 }

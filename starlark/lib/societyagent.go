@@ -414,9 +414,9 @@ func newKindedAgent(c *value.Call, id identity, m starlark.IterableMapping) (age
 }
 
 // tellRail tells of what a guardrail found; that all is well is not told.
-func (b *Behaviour) tellRail(name string) func(ctx context.Context, edge, author, guardrail string, on society.Reaction, f society.Finding) {
+func (b *Behaviour) tellRail(name string) func(ctx context.Context, edge, author, guardrail string, on workflow.Reaction, f workflow.Finding) {
 	topic := "edged/society/" + topicLevel(name) + "/guardrail"
-	return func(ctx context.Context, edge, author, guardrail string, on society.Reaction, f society.Finding) {
+	return func(ctx context.Context, edge, author, guardrail string, on workflow.Reaction, f workflow.Finding) {
 		if f.Violation == "" && !f.Replaced {
 			return
 		}

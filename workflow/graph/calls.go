@@ -85,7 +85,7 @@ func (n *node) calls() int {
 		}
 		calls *= tries
 	}
-	revises := func(gr Guardrail) bool { return gr.On == Revise }
+	revises := func(gr workflow.Guardrail) bool { return gr.On == workflow.Revise }
 	if slices.ContainsFunc(n.opt.Guardrails, revises) || slices.ContainsFunc(n.out, func(e *edge) bool { return slices.ContainsFunc(e.guards, revises) }) {
 		calls *= 1 + maxRevisions
 	}

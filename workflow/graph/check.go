@@ -108,9 +108,9 @@ func (e *edge) targets() []string {
 	return append(slices.Clip(list), reroutes(e.guards)...)
 }
 
-func reroutes(guards []Guardrail) (list []string) {
+func reroutes(guards []workflow.Guardrail) (list []string) {
 	for _, gr := range guards {
-		if gr.On == Reroute && gr.Reroute != "" {
+		if gr.On == workflow.Reroute && gr.Reroute != "" {
 			list = append(list, gr.Reroute)
 		}
 	}
@@ -193,15 +193,11 @@ func (c *checker) node(n *node) {
 	c.guards(n.opt.Guardrails, "node "+n.id, n.id, "")
 }
 
-func (c *checker) guards(list []Guardrail, where, node, edge string) {
+func (c *checker) guards(list []workflow.Guardrail, where, node, edge string) {
 	for _, gr := range list {
-		known := gr.On == "" || slices.Contains([]Reaction{Block, Reroute, Warn, Sanitize, Revise}, gr.On)
-		switch {
-		case !known:
-			c.add(Error, "reaction", node, edge, "%s: guardrail %s: on_violation %q is none of block, reroute, warn, sanitize and revise", where, gr.Name, gr.On)
-		case gr.Check == nil:
-			c.add(Error, "guardrail", node, edge, "%s: guardrail %s has no check", where, gr.Name)
-		case gr.On == Reroute:
+		if err := gr.Valid(); err != nil {
+			c.add(Error, "guardrail", node, edge, "%s: %v", where, err)
+		} else if gr.On == workflow.Reroute {
 			c.known(fmt.Sprintf("%s: guardrail %s", where, gr.Name), gr.Reroute, node, edge)
 		}
 	}

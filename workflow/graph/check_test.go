@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"edged/agent"
+	"edged/workflow"
 	"edged/workflow/graph"
 )
 
@@ -19,8 +20,8 @@ func problems(g *graph.Graph) string {
 	return strings.Join(list, "\n")
 }
 
-func fine(name string) graph.Guardrail {
-	return graph.Guardrail{Name: name, Check: func(context.Context, any, graph.State) (graph.Finding, error) { return graph.Finding{}, nil }}
+func fine(name string) workflow.Guardrail {
+	return workflow.Guardrail{Name: name, Check: func(context.Context, any, map[string]any) (workflow.Finding, error) { return workflow.Finding{}, nil }}
 }
 
 func TestCheck(t *testing.T) {
@@ -52,11 +53,11 @@ func TestCheck(t *testing.T) {
 			want: "error: edge e3 from a has no function"},
 		"unknown reroute": {build: func(g *graph.Graph) {
 			line(g, "a")
-			g.Edge("a", graph.End, graph.Guardrail{Name: "r", On: graph.Reroute, Reroute: "b", Check: fine("").Check})
+			g.Edge("a", graph.End, workflow.Guardrail{Name: "r", On: workflow.Reroute, Reroute: "b", Check: fine("").Check})
 		}, want: `error: edge e3 from a: guardrail r leads to "b", which is no node`},
 		"unknown reaction": {build: func(g *graph.Graph) {
 			line(g, "a")
-			g.Edge("a", graph.End, graph.Guardrail{Name: "r", On: "shout", Check: fine("").Check})
+			g.Edge("a", graph.End, workflow.Guardrail{Name: "r", On: "shout", Check: fine("").Check})
 		}, want: `error: edge e3 from a: guardrail r: on_violation "shout" is none of block, reroute, warn, sanitize and revise`},
 		"unknown fallback": {build: func(g *graph.Graph) { line(g, "a"); g.Discover("a", graph.Discovery{Query: "q", Fallback: "b"}) },
 			want: `error: edge e3 from a leads to "b", which is no node`},
@@ -137,7 +138,7 @@ func TestWorstCalls(t *testing.T) {
 	loop.Branch("a", to(graph.End), []string{"a", graph.End})
 	check(t, loop.WorstCalls(), "30")
 	out := graph.New("g", graph.Options{})
-	out.Node("in", loop, graph.NodeOptions{Guardrails: []graph.Guardrail{{Name: "r", On: graph.Revise, Check: fine("").Check}}})
+	out.Node("in", loop, graph.NodeOptions{Guardrails: []workflow.Guardrail{{Name: "r", On: workflow.Revise, Check: fine("").Check}}})
 	check(t, line(out, "in").WorstCalls(), "90")
 }
 
@@ -157,11 +158,11 @@ func request(d *diary, asker graph.Asker) *graph.Graph {
 	}, graph.NodeOptions{Effect: "write"})
 	g.Human("ask", graph.Human{Prompt: "That leaves the fence. Go anyway?", Options: []string{"yes", "no"}}, graph.NodeOptions{})
 	g.Node("answer", d.says("answer"), graph.NodeOptions{Calls: 1})
-	fence := graph.Guardrail{Name: "fence", On: graph.Reroute, Reroute: "ask", Check: func(_ context.Context, p any, _ graph.State) (graph.Finding, error) {
+	fence := workflow.Guardrail{Name: "fence", On: workflow.Reroute, Reroute: "ask", Check: func(_ context.Context, p any, _ map[string]any) (workflow.Finding, error) {
 		if m, ok := p.(map[string]any); ok && m["x"].(float64) > 4 {
-			return graph.Violates(fmt.Sprint("leaves the fence at x=", m["x"])), nil
+			return workflow.Violates(fmt.Sprint("leaves the fence at x=", m["x"])), nil
 		}
-		return graph.Finding{}, nil
+		return workflow.Finding{}, nil
 	}}
 	g.Edge(graph.Start, "ears")
 	g.Branch("ears", func(_ context.Context, s graph.State) (string, error) {

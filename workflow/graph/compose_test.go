@@ -235,8 +235,8 @@ func TestReplacedOnOneOfTwoEdges(t *testing.T) {
 			g.Func("a", func(context.Context, graph.State) (any, error) {
 				return map[string]any{"v": int64(9), "log": []any{"a"}}, nil
 			}, graph.NodeOptions{})
-			slower := graph.Guardrail{Name: "slower", On: graph.Sanitize, Check: func(context.Context, any, graph.State) (graph.Finding, error) {
-				return graph.Replace(map[string]any{"v": int64(1), "log": []any{"b"}}), nil
+			slower := workflow.Guardrail{Name: "slower", On: workflow.Sanitize, Check: func(context.Context, any, map[string]any) (workflow.Finding, error) {
+				return workflow.Replace(map[string]any{"v": int64(1), "log": []any{"b"}}), nil
 			}}
 			g.Func("x", func(context.Context, graph.State) (any, error) { return nil, nil }, graph.NodeOptions{})
 			g.Func("y", func(context.Context, graph.State) (any, error) { return nil, nil }, graph.NodeOptions{})

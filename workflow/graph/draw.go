@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"edged/workflow"
 )
 
 // A Drawing is the graph as it is printed: its edges have the shape that
@@ -70,14 +72,11 @@ type GuardrailPolicy struct {
 	Reroute     string   `json:"rerouteTarget,omitempty"`
 }
 
-func policy(list []Guardrail) *GuardrailPolicy {
+func policy(list []workflow.Guardrail) *GuardrailPolicy {
 	if len(list) == 0 {
 		return nil
 	}
-	p := &GuardrailPolicy{OnViolation: string(list[0].On), Reroute: list[0].Reroute}
-	if p.OnViolation == "" {
-		p.OnViolation = string(Block)
-	}
+	p := &GuardrailPolicy{OnViolation: string(list[0].Reaction()), Reroute: list[0].Reroute}
 	for _, g := range list {
 		p.Output = append(p.Output, g.Name)
 	}
@@ -172,9 +171,9 @@ func (g *Graph) arrows() (list []arrow) {
 	return list
 }
 
-func rerouted(from string, guards []Guardrail) (list []arrow) {
+func rerouted(from string, guards []workflow.Guardrail) (list []arrow) {
 	for _, gr := range guards {
-		if gr.On == Reroute {
+		if gr.On == workflow.Reroute {
 			list = append(list, arrow{from, gr.Reroute, "if " + gr.Name + " says no", true})
 		}
 	}

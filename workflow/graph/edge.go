@@ -34,7 +34,7 @@ type edge struct {
 	kind        string
 	to          []string // what route may give
 	route       Route
-	guards      []Guardrail
+	guards      []workflow.Guardrail
 	discovery   *Discovery
 	personality *Personality
 

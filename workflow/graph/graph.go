@@ -156,24 +156,24 @@ func (g *Graph) add(n *node) {
 }
 
 // Edge leads from src to dst, always.
-func (g *Graph) Edge(src, dst string, guards ...Guardrail) {
+func (g *Graph) Edge(src, dst string, guards ...workflow.Guardrail) {
 	g.connect(&edge{source: src, kind: TypeStatic, to: []string{dst}, route: static(dst), guards: guards})
 }
 
 // Branch asks fn where to go from src; it gives one of to, anything else is a
 // failure that names it.
-func (g *Graph) Branch(src string, fn func(ctx context.Context, s State) (string, error), to []string, guards ...Guardrail) {
+func (g *Graph) Branch(src string, fn func(ctx context.Context, s State) (string, error), to []string, guards ...workflow.Guardrail) {
 	g.connect(&edge{source: src, kind: TypeConditional, to: to, route: conditional(fn), guards: guards})
 }
 
 // Route goes from src where a route says, which must be one of to.
-func (g *Graph) Route(src string, r Route, to []string, guards ...Guardrail) {
+func (g *Graph) Route(src string, r Route, to []string, guards ...workflow.Guardrail) {
 	g.connect(&edge{source: src, kind: TypeConditional, to: to, route: r, guards: guards})
 }
 
 // Discover looks among the registered capabilities for what the query asks
 // for, runs what it finds, and goes on to o.Then.
-func (g *Graph) Discover(src string, o Discovery, guards ...Guardrail) {
+func (g *Graph) Discover(src string, o Discovery, guards ...workflow.Guardrail) {
 	if o.Then == "" {
 		o.Then = End
 	}
@@ -190,7 +190,7 @@ func (g *Graph) Discover(src string, o Discovery, guards ...Guardrail) {
 
 // Personality goes from src by a trait or the mood of somebody: at or above
 // the threshold to above, else to below.
-func (g *Graph) Personality(src string, o Personality, guards ...Guardrail) {
+func (g *Graph) Personality(src string, o Personality, guards ...workflow.Guardrail) {
 	g.connect(&edge{source: src, kind: TypePersonality, to: []string{o.Above, o.Below}, route: &o, personality: &o, guards: guards})
 }
 

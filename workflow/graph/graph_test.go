@@ -11,6 +11,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm/recall"
+	"edged/workflow"
 	"edged/workflow/graph"
 )
 
@@ -131,49 +132,49 @@ func TestParallelFailureKeepsWhatItsSiblingDid(t *testing.T) {
 }
 
 // rail is a guardrail that finds one word wrong.
-func rail(on graph.Reaction, reroute string, asked *int) graph.Guardrail {
-	return graph.Guardrail{Name: "rail", On: on, Reroute: reroute, Check: func(_ context.Context, p any, _ graph.State) (graph.Finding, error) {
+func rail(on workflow.Reaction, reroute string, asked *int) workflow.Guardrail {
+	return workflow.Guardrail{Name: "rail", On: on, Reroute: reroute, Check: func(_ context.Context, p any, _ map[string]any) (workflow.Finding, error) {
 		*asked++
 		switch text := fmt.Sprint(p); {
 		case strings.Contains(text, "panic"):
 			panic("oh")
 		case strings.Contains(text, "error"):
-			return graph.Finding{}, errors.New("no camera")
+			return workflow.Finding{}, errors.New("no camera")
 		case strings.Contains(text, "dirt"):
-			if on == graph.Sanitize {
-				return graph.Replace("clean"), nil
+			if on == workflow.Sanitize {
+				return workflow.Replace("clean"), nil
 			}
-			return graph.Violates("dirt in it"), nil
+			return workflow.Violates("dirt in it"), nil
 		}
-		return graph.Finding{}, nil
+		return workflow.Finding{}, nil
 	}}
 }
 
 func TestGuardrails(t *testing.T) {
 	for _, place := range []string{"node", "edge"} {
 		for _, c := range []struct {
-			on             graph.Reaction
+			on             workflow.Reaction
 			says           string
 			outcome, order string
 		}{
-			{graph.Block, "fine", "done b", "a(in), b(fine)"},
-			{graph.Block, "dirt", "blocked guardrail rail: dirt in it", "a(in)"},
+			{workflow.Block, "fine", "done b", "a(in), b(fine)"},
+			{workflow.Block, "dirt", "blocked guardrail rail: dirt in it", "a(in)"},
 			{"", "dirt", "blocked guardrail rail: dirt in it", "a(in)"},
-			{graph.Block, "panic", "blocked guardrail rail: panic: oh", "a(in)"},
-			{graph.Block, "error", "blocked guardrail rail: no camera", "a(in)"},
-			{graph.Reroute, "dirt", "done other", "a(in), other(dirt)"},
-			{graph.Reroute, "error", "done other", "a(in), other(error)"},
-			{graph.Warn, "dirt", "done b", "a(in), b(dirt)"},
-			{graph.Warn, "panic", "done b", "a(in), b(panic)"},
-			{graph.Sanitize, "dirt", "done b", "a(in), b(clean)"},
-			{graph.Sanitize, "error", "blocked guardrail rail: no camera", "a(in)"},
-			{graph.Revise, "dirt", "blocked guardrail rail: dirt in it",
+			{workflow.Block, "panic", "blocked guardrail rail: panic: oh", "a(in)"},
+			{workflow.Block, "error", "blocked guardrail rail: no camera", "a(in)"},
+			{workflow.Reroute, "dirt", "done other", "a(in), other(dirt)"},
+			{workflow.Reroute, "error", "done other", "a(in), other(error)"},
+			{workflow.Warn, "dirt", "done b", "a(in), b(dirt)"},
+			{workflow.Warn, "panic", "done b", "a(in), b(panic)"},
+			{workflow.Sanitize, "dirt", "done b", "a(in), b(clean)"},
+			{workflow.Sanitize, "error", "blocked guardrail rail: no camera", "a(in)"},
+			{workflow.Revise, "dirt", "blocked guardrail rail: dirt in it",
 				`a(in), a({"comment":"dirt in it","draft":"dirt","task":"in"}), a({"comment":"dirt in it","draft":"dirt","task":"in"})`},
 		} {
 			t.Run(fmt.Sprint(place, c.on, c.says), func(t *testing.T) {
 				d, asked, g := &diary{}, 0, graph.New("g", graph.Options{})
 				gr := rail(c.on, "other", &asked)
-				var atNode, atEdge []graph.Guardrail
+				var atNode, atEdge []workflow.Guardrail
 				if place == "node" {
 					atNode = append(atNode, gr)
 				} else {
@@ -192,7 +193,7 @@ func TestGuardrails(t *testing.T) {
 				if asked == 0 {
 					t.Error("the check was never asked")
 				}
-				if r.OK() && c.on == graph.Sanitize {
+				if r.OK() && c.on == workflow.Sanitize {
 					check(t, r.Output.(map[string]any)["a"], "clean")
 				}
 			})
@@ -205,7 +206,7 @@ func TestSanitizedReply(t *testing.T) {
 	for _, place := range []string{"node", "edge"} {
 		asked, g := 0, graph.New("g", graph.Options{})
 		author := agent.Func("a", func(context.Context, agent.Task) (agent.Result, error) { return agent.Result{Reply: "dirt"}, nil })
-		gr := []graph.Guardrail{rail(graph.Sanitize, "", &asked)}
+		gr := []workflow.Guardrail{rail(workflow.Sanitize, "", &asked)}
 		o, atEdge := graph.NodeOptions{}, gr
 		if place == "node" {
 			o.Guardrails, atEdge = gr, nil
@@ -229,7 +230,7 @@ func TestReviseHelps(t *testing.T) {
 		}
 		return agent.Result{Reply: "dirt"}, nil
 	})
-	g.Node("a", author, graph.NodeOptions{Guardrails: []graph.Guardrail{rail(graph.Revise, "", &asked)}})
+	g.Node("a", author, graph.NodeOptions{Guardrails: []workflow.Guardrail{rail(workflow.Revise, "", &asked)}})
 	r := run(t, line(g, "a"), "in")
 	check(t, outcomeOf(r), "done better than 1")
 	check(t, d, `a(in), a({"comment":"dirt in it","draft":"dirt","task":"in"})`)
@@ -247,7 +248,7 @@ func TestGuardsAreAskedEveryTime(t *testing.T) {
 			return graph.End, nil
 		}
 		return "a", nil
-	}, []string{"a", graph.End}, rail(graph.Block, "", &asked))
+	}, []string{"a", graph.End}, rail(workflow.Block, "", &asked))
 	check(t, outcomeOf(run(t, g, "x")), "done a")
 	check(t, fmt.Sprint(asked, n), "4 4")
 }

@@ -9,41 +9,6 @@ import (
 	"edged/workflow"
 )
 
-// Reaction is what a guardrail does about a violation.
-type Reaction string
-
-// The reactions; empty is Block.
-const (
-	Block    Reaction = "block"    // the run ends blocked
-	Reroute  Reaction = "reroute"  // on to another node
-	Warn     Reaction = "warn"     // an event, and on
-	Sanitize Reaction = "sanitize" // on with what the check put in its place; blocked if it gave nothing
-	Revise   Reaction = "revise"   // back to the author with the words of the check, twice at most, then blocked
-)
-
-// A Guardrail looks at what a node puts out, or at what crosses an edge, each
-// time. An error or a panic of the check counts as a violation.
-type Guardrail struct {
-	Name    string
-	Check   func(ctx context.Context, payload any, s State) (Finding, error)
-	On      Reaction
-	Reroute string // where to, for Reroute
-}
-
-// A Finding is what a check says: nothing, a violation in words, or what to
-// put in place of what it saw.
-type Finding struct {
-	Violation string
-	Replaced  bool
-	By        any
-}
-
-// Violates says what is wrong.
-func Violates(why string) Finding { return Finding{Violation: why} }
-
-// Replace puts something in place of the payload, under any reaction.
-func Replace(by any) Finding { return Finding{Replaced: true, By: by} }
-
 // revision is the error of a guardrail that sends work back.
 type revision struct {
 	guard, why string
@@ -102,20 +67,12 @@ func (r *revision) put(ctx context.Context, t agent.Task, last agent.Result) (co
 
 // guard asks guardrails one after the other. It gives another target, or what
 // is to go on, or the error that ends the run or sends the work back.
-func (v *visit) guard(ctx context.Context, list []Guardrail, where string, payload any, last agent.Result) (to string, out any, changed bool, err error) {
+func (v *visit) guard(ctx context.Context, list []workflow.Guardrail, where string, payload any, last agent.Result) (to string, out any, changed bool, err error) {
 	for i := range list {
 		gr := &list[i]
-		var f Finding
-		bad := safely(func() (err error) { f, err = gr.Check(ctx, payload, StateOf(ctx)); return err })
+		f, on := gr.Look(ctx, payload, StateOf(ctx)), gr.Reaction()
 		if ctx.Err() != nil {
 			return "", nil, false, ctx.Err()
-		}
-		if bad != nil {
-			f = Violates(bad.Error())
-		}
-		on := gr.On
-		if on == "" {
-			on = Block
 		}
 		if workflow.Telling(ctx) {
 			m := map[string]any{"guardrail": gr.Name, "at": where, "ok": f.Violation == ""}
@@ -135,10 +92,10 @@ func (v *visit) guard(ctx context.Context, list []Guardrail, where string, paylo
 			continue
 		}
 		switch on {
-		case Warn:
-		case Reroute:
+		case workflow.Warn:
+		case workflow.Reroute:
 			return gr.Reroute, payload, changed, nil
-		case Revise:
+		case workflow.Revise:
 			return "", nil, false, &revision{gr.Name, f.Violation}
 		default: // Block, and Sanitize without anything to put in its place
 			return "", nil, false, fmt.Errorf("%w: guardrail %s: %s", agent.ErrBlocked, gr.Name, f.Violation)

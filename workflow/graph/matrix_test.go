@@ -301,7 +301,7 @@ func TestEvents(t *testing.T) {
 	node(g, d.says("a"))
 	g.Human("ask", graph.Human{Prompt: "go?", Options: []string{"yes", "no"}}, graph.NodeOptions{})
 	g.Edge(graph.Start, "a")
-	g.Edge("a", "ask", rail(graph.Warn, "", &asked))
+	g.Edge("a", "ask", rail(workflow.Warn, "", &asked))
 	g.Discover("ask", graph.Discovery{Query: "cam"})
 	h := &trace{}
 	r, _ := agent.Run(workflow.WithRuntime(t.Context(), workflow.Runtime{Trace: h}), g, agent.Task{Input: "x"})

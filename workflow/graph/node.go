@@ -34,7 +34,7 @@ type NodeOptions struct {
 	Retry      *Retry
 	Timeout    time.Duration // of each attempt; 0 = none
 	Join       Join
-	Guardrails []Guardrail // of what it puts out, every time it runs
+	Guardrails []workflow.Guardrail // of what it puts out, every time it runs
 	// Input makes the task of the state; nil: the output of the node before,
 	// or of those before by their names where several arms join.
 	Input func(ctx context.Context, s State) (any, error)

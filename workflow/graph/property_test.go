@@ -256,8 +256,8 @@ func TestAnyGraphIsChecked(t *testing.T) {
 			src := name.Draw(r, "src")
 			switch rapid.IntRange(0, 3).Draw(r, "kind") {
 			case 0:
-				g.Edge(src, name.Draw(r, "dst"), graph.Guardrail{Name: "r", On: graph.Reroute, Reroute: name.Draw(r, "reroute"),
-					Check: func(context.Context, any, graph.State) (graph.Finding, error) { return graph.Finding{}, nil }})
+				g.Edge(src, name.Draw(r, "dst"), workflow.Guardrail{Name: "r", On: workflow.Reroute, Reroute: name.Draw(r, "reroute"),
+					Check: func(context.Context, any, map[string]any) (workflow.Finding, error) { return workflow.Finding{}, nil }})
 			case 1:
 				dst := name.Draw(r, "dst")
 				g.Branch(src, func(context.Context, graph.State) (string, error) { return dst, nil }, []string{dst})

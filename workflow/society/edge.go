@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/workflow"
 	"edged/workflow/society/protocol"
 )
 
@@ -120,40 +121,6 @@ const unmoved = "unmoved"
 // DefaultRounds is what a limit of 0 rounds means.
 const DefaultRounds = 8
 
-// Reaction is what a guardrail does about a violation.
-type Reaction string
-
-// The reactions; empty is Block.
-const (
-	Block    Reaction = "block"    // the interaction ends blocked
-	Warn     Reaction = "warn"     // it is told, and goes on
-	Sanitize Reaction = "sanitize" // on with what the check put in its place; blocked if it gave nothing
-	SendBack Reaction = "revise"   // back to the author with the words of the check, who has another round
-)
-
-// A Guardrail looks at every draft before anybody else sees it, and at what an
-// interaction is about to give. State is what [Options.State] gave. An error or
-// a panic of the check is a violation.
-type Guardrail struct {
-	Name  string
-	On    Reaction
-	Check func(ctx context.Context, output any, state map[string]any) (Finding, error)
-}
-
-// A Finding is what a check says: nothing, a violation in words, or what to
-// put in place of what it saw.
-type Finding struct {
-	Violation string
-	Replaced  bool
-	By        any
-}
-
-// Violates says what is wrong.
-func Violates(why string) Finding { return Finding{Violation: why} }
-
-// Replace puts something in place of the draft.
-func Replace(by any) Finding { return Finding{Replaced: true, By: by} }
-
 // Shared are the fields of every edge; the zero value works.
 type Shared struct {
 	Name      string // of the interaction; "" is made of type and members
@@ -168,8 +135,11 @@ type Shared struct {
 	// Until ends rounds of cooperation with what there is.
 	Until func(ctx context.Context, round []Work) (bool, error)
 	// Stops are asked after each round; what they say ends it: see [protocol.StopCondition].
-	Stops      []func(ctx context.Context, f *protocol.Floor) string
-	Guardrails []Guardrail
+	Stops []func(ctx context.Context, f *protocol.Floor) string
+	// Guardrails look at every draft before anybody else sees it, and at what the
+	// interaction is about to give; their state is what [Options.State] gave. None
+	// reroutes.
+	Guardrails []workflow.Guardrail
 	Watch      []string // "stalled", "no_taker", "unmoved" though anything of the state changed, "unmoved:<key of the state>"
 }
 
@@ -320,7 +290,7 @@ func (s *Shared) watches(what string) bool { return slices.Contains(s.Watch, wha
 
 // sendsBack reports whether a guardrail may ask for more rounds.
 func (s *Shared) sendsBack() bool {
-	return slices.ContainsFunc(s.Guardrails, func(g Guardrail) bool { return g.On == SendBack })
+	return slices.ContainsFunc(s.Guardrails, func(g workflow.Guardrail) bool { return g.On == workflow.Revise })
 }
 
 func (s *Shared) policy() OnTimeout {
@@ -358,6 +328,14 @@ func (s *Shared) check() error {
 	}
 	if s.MaxRounds < 0 || s.Timeout < 0 || s.Deadline < 0 {
 		return fmt.Errorf("society: max_rounds, timeout and deadline can't be below 0")
+	}
+	for _, g := range s.Guardrails {
+		if err := g.Valid(); err != nil {
+			return err
+		}
+		if g.On == workflow.Reroute {
+			return fmt.Errorf("guardrail %s reroutes, and an edge of a society has no other way; fix: use \"revise\", \"block\", \"warn\" or \"sanitize\"; reroute is for edges of graphs", g.Name)
+		}
 	}
 	for _, w := range s.Watch {
 		if key, named := strings.CutPrefix(w, unmoved+":"); w != "stalled" && w != "no_taker" && w != unmoved && (!named || key == "") {

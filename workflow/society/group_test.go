@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
 )
@@ -75,11 +76,11 @@ func TestCompetition(t *testing.T) {
 }
 
 func TestJudges(t *testing.T) {
-	rail := society.Guardrail{Name: "short", Check: func(_ context.Context, v any, _ map[string]any) (society.Finding, error) {
+	rail := workflow.Guardrail{Name: "short", Check: func(_ context.Context, v any, _ map[string]any) (workflow.Finding, error) {
 		if v == "LONG" {
-			return society.Finding{Violation: "too long"}, nil
+			return workflow.Finding{Violation: "too long"}, nil
 		}
-		return society.Finding{}, nil
+		return workflow.Finding{}, nil
 	}}
 	for _, c := range []struct {
 		name    string
@@ -113,7 +114,7 @@ func TestJudges(t *testing.T) {
 				t.Fatal(err)
 			}
 			members := list{k.agent("c", draft("LONG")), k.agent("b", draft("MIDDLE")), k.agent("a", draft("SHORT"))}
-			e := must(s.Compete(members, &society.Competition{Shared: society.Shared{Guardrails: []society.Guardrail{rail}},
+			e := must(s.Compete(members, &society.Competition{Shared: society.Shared{Guardrails: []workflow.Guardrail{rail}},
 				Resolve: society.JudgePicks{Judge: k.judge("j", c.picks...), OnNeither: c.neither, Swap: c.swap}}))
 			r := run(t, e, "go")
 			rounds := 1
@@ -323,14 +324,14 @@ func TestMarketOutcomes(t *testing.T) {
 		return m{"cost": int64(10), "eta": int64(1)}, nil
 	})}
 	b := &society.Agent{Name: "b", Speaker: society.Func(func(context.Context, society.Prompt) (any, error) { return nil, society.ErrRefused })}
-	unlucky := society.Guardrail{Name: "unlucky", On: society.Block, Check: func(_ context.Context, v any, _ map[string]any) (society.Finding, error) {
+	unlucky := workflow.Guardrail{Name: "unlucky", On: workflow.Block, Check: func(_ context.Context, v any, _ map[string]any) (workflow.Finding, error) {
 		if v.(map[string]any)["cost"] == int64(13) {
-			return society.Finding{Violation: "13"}, nil
+			return workflow.Finding{Violation: "13"}, nil
 		}
-		return society.Finding{}, nil
+		return workflow.Finding{}, nil
 	}}
 	e := must(s.Compete(list{a, b}, &society.Competition{Resolve: society.BestScore{Field: "cost", Reserve: &reserve},
-		Shared: society.Shared{Protocol: market, Guardrails: []society.Guardrail{unlucky}}}))
+		Shared: society.Shared{Protocol: market, Guardrails: []workflow.Guardrail{unlucky}}}))
 	for _, c := range []struct {
 		task, before string
 		status       agent.Status

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"edged/agent"
+	"edged/workflow"
 )
 
 // The law of this file: nobody but its author sees a draft that a guardrail
@@ -13,27 +14,23 @@ import (
 
 // look asks those guardrails whose reaction is meant. It gives what is to go
 // on, and why the author has to do it again, or why nothing goes on.
-func (r *run) look(ctx context.Context, who string, output any, meant func(Reaction) bool) (out any, sent, blocked string) {
-	for _, g := range r.rel.shared().Guardrails {
-		on := g.On
-		if on == "" {
-			on = Block
-		}
+func (r *run) look(ctx context.Context, who string, output any, meant func(workflow.Reaction) bool) (out any, sent, blocked string) {
+	list := r.guards()
+	for i := range list {
+		g := &list[i]
+		on := g.Reaction()
 		if !meant(on) {
 			continue
 		}
-		f, err := protected(func() (Finding, error) { return g.Check(ctx, output, r.state) })
-		if err != nil {
-			f = Finding{Violation: err.Error()}
-		}
+		f := g.Look(ctx, output, r.state)
 		if r.s.o.Guarded != nil {
 			r.s.o.Guarded(ctx, r.i.name, who, g.Name, on, f)
 		}
 		switch {
 		case f.Replaced:
 			output = f.By
-		case f.Violation == "", on == Warn:
-		case on == SendBack:
+		case f.Violation == "", on == workflow.Warn:
+		case on == workflow.Revise:
 			return output, f.Violation, ""
 		default: // Block, and Sanitize without anything to put in its place
 			return output, "", g.Name + ": " + f.Violation
@@ -42,14 +39,14 @@ func (r *run) look(ctx context.Context, who string, output any, meant func(React
 	return output, "", ""
 }
 
-func always(Reaction) bool           { return true }
-func onlyBlock(on Reaction) bool     { return on == Block }
-func allButBlock(on Reaction) bool   { return on != Block }
-func (r *run) guards() []Guardrail   { return r.rel.shared().Guardrails }
-func (r *run) competes(e inner) bool { _, ok := e.(*competition); return ok }
+func always(workflow.Reaction) bool         { return true }
+func onlyBlock(on workflow.Reaction) bool   { return on == workflow.Block }
+func allButBlock(on workflow.Reaction) bool { return on != workflow.Block }
+func (r *run) guards() []workflow.Guardrail { return r.rel.shared().Guardrails }
+func (r *run) competes(e inner) bool        { _, ok := e.(*competition); return ok }
 
 // early says which reactions a draft meets as it is made; nil is none.
-func (r *run) early(e inner) func(Reaction) bool {
+func (r *run) early(e inner) func(workflow.Reaction) bool {
 	switch e := e.(type) {
 	case *competition:
 		return allButBlock

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"edged/agent/llm"
+	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
 )
@@ -82,8 +83,8 @@ func TestCalls(t *testing.T) {
 			return s.Compete(list{code("a"), code("b")}, &society.Competition{Resolve: society.JudgePicks{Judge: model("j")}, Shared: society.Shared{Timeout: time.Second, OnTimeout: society.RetryOnce}})
 		}, 2 + 2},
 		{"sent back", func(s *society.Society) (*society.Interaction, error) {
-			back := society.Guardrail{Name: "g", On: society.SendBack}
-			return s.Compete(list{model("a"), model("b")}, &society.Competition{Resolve: society.JudgePicks{Judge: model("j")}, Shared: society.Shared{MaxRounds: 3, Guardrails: []society.Guardrail{back}}})
+			back := workflow.Guardrail{Name: "g", On: workflow.Revise, Check: func(context.Context, any, map[string]any) (workflow.Finding, error) { return workflow.Finding{}, nil }}
+			return s.Compete(list{model("a"), model("b")}, &society.Competition{Resolve: society.JudgePicks{Judge: model("j")}, Shared: society.Shared{MaxRounds: 3, Guardrails: []workflow.Guardrail{back}}})
 		}, 3*4 + 2},
 		{"nobody reviews", func(s *society.Society) (*society.Interaction, error) {
 			return s.Connect(model("a"), model("b"), &society.Delegation{NoReview: true})

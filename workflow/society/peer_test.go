@@ -222,8 +222,8 @@ func TestAwards(t *testing.T) {
 		{"tried again", 0, func(d *society.Competition) { d.OnTimeout = society.RetryOnce }, agent.Timeout, "somebody did not answer in time: gone",
 			map[string]string{"mule": "cfp reject-proposal result", "gone": "cfp cancel cfp cancel result"}, "nobody was picked: timeout"},
 		{"blocked", 1, func(d *society.Competition) {
-			d.Guardrails = []society.Guardrail{{Name: "dear", Check: func(context.Context, any, map[string]any) (society.Finding, error) {
-				return society.Finding{Violation: "too dear"}, nil
+			d.Guardrails = []workflow.Guardrail{{Name: "dear", Check: func(context.Context, any, map[string]any) (workflow.Finding, error) {
+				return workflow.Finding{Violation: "too dear"}, nil
 			}}}
 		}, agent.Blocked, "dear: too dear", map[string]string{"mule": "cfp reject-proposal result", "gone": "cfp cancel result"}, "nobody was picked: blocked"},
 		{"no market", 1, func(d *society.Competition) {

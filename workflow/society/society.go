@@ -24,6 +24,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"edged/workflow"
 )
 
 // Options of a [Society]; the zero value works.
@@ -37,7 +39,7 @@ type Options struct {
 	// Send hands on an event that an agent sent along an edge.
 	Send func(ctx context.Context, edge, from, name string, payload any)
 	// Guarded hears of every look of a guardrail; from several goroutines at once.
-	Guarded func(ctx context.Context, edge, author, guardrail string, on Reaction, f Finding)
+	Guarded func(ctx context.Context, edge, author, guardrail string, on workflow.Reaction, f workflow.Finding)
 	// State is what resolvers, guardrails and watchers know of the world.
 	State func(ctx context.Context) map[string]any
 	// Key is one entry of that, for watchers, where all of it would be much; of

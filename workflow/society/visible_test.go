@@ -11,6 +11,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
 )
@@ -189,15 +190,15 @@ func (p *planted) edge(t *rapid.T, s *society.Society, members list, judge *soci
 	sh := society.Shared{MaxRounds: rapid.IntRange(1, 3).Draw(t, "rounds"), Artifacts: []society.Artifact{{Name: "art"}}}
 	if rapid.Bool().Draw(t, "guarded") {
 		every := rapid.IntRange(1, 4).Draw(t, "every")
-		sh.Guardrails = []society.Guardrail{{Name: "g", On: society.SendBack, Check: func(_ context.Context, draft any, _ map[string]any) (society.Finding, error) {
+		sh.Guardrails = []workflow.Guardrail{{Name: "g", On: workflow.Revise, Check: func(_ context.Context, draft any, _ map[string]any) (workflow.Finding, error) {
 			cast.mu.Lock()
 			defer cast.mu.Unlock()
 			token := regexp.MustCompile(`tok\d+q`).FindString(fmt.Sprint(draft))
 			if p.looked++; token == "" || p.looked%every != 0 {
-				return society.Finding{}, nil
+				return workflow.Finding{}, nil
 			}
 			p.sent[token] = true
-			return society.Violates("do it again"), nil
+			return workflow.Violates("do it again"), nil
 		}}}
 	}
 	criteria := []string{p.token("criteria", "")}
