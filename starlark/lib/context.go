@@ -91,6 +91,9 @@ var contextKind = &value.Kind[*run]{
 					{Name: "payload", Type: value.Data, Positional: true, Doc: "What it says."}},
 			},
 			Do: func(_ *run, c *value.Call) (starlark.Value, error) {
+				if err := effect(c); err != nil {
+					return nil, err
+				}
 				tree, err := c.Tree("payload")
 				if err == nil {
 					err = society.Emit(c.Context(), c.String("event"), tree)

@@ -252,7 +252,7 @@ func (b *Behaviour) untilOf(c *value.Call, e *common) error {
 	}
 	e.Until = func(ctx context.Context, round []society.Work) (bool, error) {
 		for _, cb := range asked {
-			v, err := b.consult(ctx, cb, workList(round), b.worldFor(cb, 1))
+			v, err := b.weigh(ctx, cb, workList(round), b.worldFor(cb, 1))
 			if err != nil || v.Truth() == starlark.True {
 				return err == nil, err
 			}

@@ -94,8 +94,11 @@ func effect(c *value.Call) error {
 		return nil
 	}
 	hint := "it runs while others wait: let it look and decide, and act in the handler"
-	if r.pure == inTransact {
+	switch r.pure {
+	case inTransact:
 		hint = "it may run again: read and write through the view that it is given"
+	case inCheck:
+		hint = "it looks and decides: act in a node or a turn"
 	}
 	return &value.Error{Msg: "neither effects nor waits inside " + r.pure.String(), Hint: hint}
 }
@@ -115,9 +118,6 @@ func (b *Behaviour) mayChange(c *value.Call, capability, what string) error {
 func (r *run) readsOnly(does string) error {
 	if r.more != nil && r.turn != nil {
 		return &value.Error{Msg: fmt.Sprintf("a turn to %s moves nothing, but it %s", r.turn.Kind, does), Hint: "only who is delegated to acts: use a Delegation"}
-	}
-	if guard, ok := strings.CutPrefix(r.source, "guardrail:"); ok {
-		return &value.Error{Msg: fmt.Sprintf("guardrail %s looks and decides, but it %s", guard, does), Hint: "act in a node"}
 	}
 	return &value.Error{Msg: "the tool was declared to read only, but it " + does, Hint: "declare it with Tool(fn, effect = \"write\"): then it passes the gate"}
 }

@@ -40,8 +40,26 @@ func TestGraphGuardrails(t *testing.T) {
 	play(t, `
 -- main.star --
 `+noting+`
+def kept(tx):
+    tx.set("box/x", 1)
+
+WRITES = {
+    "sets": lambda p: bb.set("box/x", p),
+    "counts": lambda p: bb.incr("box/x"),
+    "transacts": lambda p: bb.transact(kept),
+    "asks": lambda p: bb.post_request("box/help", p),
+    "publishes": lambda p: bus.publish("box/x", p),
+    "remembers": lambda p: remember("x", p),
+    "says": lambda p: robot.say("too fast"),
+    "rests": lambda p: hw.device("base").rest(),
+    "resumes": lambda p: robot.resume(),
+    "runs": lambda p: other.run(p),
+    "stores": lambda p: store.write("x", "1"),
+    "shelves": lambda p: Society("y").put("x", p),
+}
+other = Agent("other", fn = lambda task: bb.set("box/x", task))
+
 def check(payload, state):
-    note(["guard", payload, state["input"]])
     how = bb.get("box/how")
     if how == "fine":
         return None
@@ -53,6 +71,10 @@ def check(payload, state):
         return Declined("not me")
     if how == "moves":
         hw.device("base").do(linear = 0.1)
+    if how in WRITES:
+        WRITES[how](payload)
+    if how == "tells":
+        return "%d of %s" % (payload["v"], state["input"])
     if how == "replaces":
         return replace({"v": 1})
     if how == "once" and payload["round"] > 1:
@@ -79,62 +101,68 @@ def make(name, on, where):
 
 graphs = {(on, where): make(on + "_" + where, on, where) for on in ["block", "reroute", "warn", "sanitize", "revise"] for where in ["node", "edge"]}
 -- main_test.star --
-load("main.star", "graphs")
+load("main.star", "graphs", "WRITES")
 
 def row(on, how):
+    "Status, how often the guardrail looked, and what ran; the same of a node and of an edge."
     got = []
     for where in ["node", "edge"]:
         bb.set("box/how", how)
         bb.set("box/ran", [])
+        looks = trace("edged/graph/+/guardrail").count("\n")
         r = graphs[on, where].run("go")
         kinds = [e if type(e) == "string" else e[0] if e[0] != "drive" else "drive %d" % e[1] for e in bb.get("box/ran")]
         # slow is a branch of its own but with reroute: whether it got to run is nobody's business
-        got.append([r.status] + [k for k in kinds if k != "slow" or on == "reroute"])
+        got.append([r.status, trace("edged/graph/+/guardrail").count("\n") - looks] + [k for k in kinds if k != "slow" or on == "reroute"])
     assert.eq(got[0], got[1])
     return got[0]
 
 def test_fine():
     for on in ["block", "reroute", "warn", "sanitize", "revise"]:
-        assert.eq(row(on, "fine"), ["done", "author", "guard", "drive 9"])
+        assert.eq(row(on, "fine"), ["done", 1, "author", "drive 9"])
 
 def test_block():
-    assert.eq(row("block", "no"), ["blocked", "author", "guard"])
+    assert.eq(row("block", "no"), ["blocked", 1, "author"])
     assert.contains(graphs["block", "edge"].run("go").reason, "guardrail speed: too fast")
 
 def test_reroute():
-    assert.eq(row("reroute", "no"), ["done", "author", "guard", "slow"])
+    assert.eq(row("reroute", "no"), ["done", 1, "author", "slow"])
 
 def test_warn():
-    assert.eq(row("warn", "no"), ["done", "author", "guard", "drive 9"])
+    assert.eq(row("warn", "no"), ["done", 1, "author", "drive 9"])
     ev = expect_event("edged/graph/warn_edge/guardrail")
     assert.eq([ev["guardrail"], ev["ok"], ev["violation"], ev["on_violation"]], ["speed", False, "too fast", "warn"])
 
 def test_sanitize():
-    assert.eq(row("sanitize", "replaces"), ["done", "author", "guard", "drive 1"])
-    assert.eq(row("sanitize", "no"), ["blocked", "author", "guard"])
+    assert.eq(row("sanitize", "replaces"), ["done", 1, "author", "drive 1"])
+    assert.eq(row("sanitize", "no"), ["blocked", 1, "author"])
 
 def test_revise():
-    assert.eq(row("revise", "once"), ["done", "author", "guard", "author", "guard", "drive 9"])
-    assert.eq(row("revise", "no"), ["blocked"] + ["author", "guard"] * 3)
+    assert.eq(row("revise", "once"), ["done", 2, "author", "author", "drive 9"])
+    assert.eq(row("revise", "no"), ["blocked", 3] + ["author"] * 3)
     bb.set("box/ran", [])
     graphs["revise", "node"].run("go")
     assert.eq([e for e in bb.get("box/ran") if e[0] == "author"], [["author", None, None], ["author", "too fast", 1], ["author", "too fast", 2]])
 
 def test_fails_closed():
     for how in ["raises", "odd", "declines", "moves"]:
-        assert.eq(row("block", how), ["blocked", "author", "guard"])
+        assert.eq(row("block", how), ["blocked", 1, "author"])
     bb.set("box/how", "odd")
     assert.contains(graphs["block", "node"].run("go").reason, "returned True: want None if all is well")
     bb.set("box/how", "raises")
     assert.contains(graphs["block", "node"].run("go").reason, "no idea")
     bb.set("box/how", "moves")
-    assert.contains(graphs["block", "node"].run("go").reason, "guardrail speed looks and decides, but it moves base")
-    bb.set("box/how", "moves")
-    assert.contains(graphs["block", "node"].run("go").reason, "moves base")
+    assert.contains(graphs["block", "node"].run("go").reason, "neither effects nor waits inside a guardrail's check")
+
+def test_a_check_writes_nothing():
+    for how in WRITES:
+        assert.eq([how] + row("block", how), [how, "blocked", 1, "author"])
+        assert.contains(graphs["block", "node"].run("go").reason, "inside a guardrail's check")
+    assert.eq(bb.get("box/x"), None)
 
 def test_what_it_sees():
-    row("warn", "no")
-    assert.eq(bb.get("box/ran")[1], ["guard", {"v": 9, "round": 1}, "go"])
+    row("warn", "tells")
+    assert.eq(expect_event("edged/graph/warn_node/guardrail")["violation"], "9 of go")
 `)
 }
 

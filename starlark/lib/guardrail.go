@@ -58,7 +58,7 @@ var guardrailRows = []row{
 rail = Guardrail("fence", fence, on_violation = "reroute", reroute = "ask")`,
 		Params: []value.Param{
 			{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name, for events and messages."},
-			{Name: "check", Type: value.Callable, Required: true, Positional: true, Doc: "Called with the payload, the state and ctx, as far as it takes them. It returns None if all is well, text that says what is wrong, or replace(payload). It looks and decides, and moves nothing."},
+			{Name: "check", Type: value.Callable, Required: true, Positional: true, Doc: "Called with the payload, the state and ctx, as far as it takes them. It returns None if all is well, text that says what is wrong, or replace(payload). It looks and decides, and does nothing: what it would write, send, move or wait for is an error, and so a violation."},
 			{Name: "on_violation", Type: value.OneOf("block", "reroute", "warn", "sanitize", "revise"), Default: "block", Doc: "block ends the run, reroute goes to another node, warn tells of it and goes on, sanitize goes on with what the check put in its place and blocks if that is nothing, revise sends the text back to the author, twice at most."},
 			{Name: "reroute", Type: value.String, Doc: "The node to go to, for on_violation = \"reroute\"."}},
 		Returns: "a guardrail",
@@ -132,7 +132,7 @@ func (g *guardrail) look(ctx context.Context, b *Behaviour, payload, state any) 
 	if err != nil {
 		return finding, err
 	}
-	r := &run{Context: ctx, b: b, source: "guardrail:" + g.name, reads: true, more: &more{name: g.name}}
+	r := &run{Context: ctx, b: b, source: "guardrail:" + g.name, pure: inCheck, more: &more{name: g.name}}
 	v, err := b.do(r, g.check, p, s)
 	if err != nil {
 		return finding, ofDecline(err)

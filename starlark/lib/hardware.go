@@ -340,6 +340,9 @@ var goalKind = &value.Kind[*goal]{
 			Func: value.Func{Name: "cancel", Doc: "Ends the goal and brings the actuator to its safe state.", Returns: "whether this was its end",
 				Params: []value.Param{{Name: "reason", Type: value.String, Default: "cancelled", Positional: true, Doc: "Why."}}},
 			Do: func(g *goal, c *value.Call) (starlark.Value, error) {
+				if err := effect(c); err != nil {
+					return nil, err
+				}
 				return starlark.Bool(g.Goal.Cancel(c.String("reason"))), nil
 			},
 		},

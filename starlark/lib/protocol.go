@@ -248,7 +248,7 @@ func (s *queueSpec) In(ctx context.Context) protocol.Spec { return &queueSpec{s.
 func (s *queueSpec) Open(members []string) (protocol.Protocol, error) {
 	f := &faults{}
 	p, err := protocol.Queue{Priority: func(name string) int {
-		v, err := s.b.consult(s.b.contextOr(s.ctx), s.cb, starlark.String(name))
+		v, err := s.b.weigh(s.b.contextOr(s.ctx), s.cb, starlark.String(name))
 		if err == nil {
 			if n, ok := starlark.AsFloat(v); ok {
 				return int(n)
@@ -363,7 +363,7 @@ func (b *Behaviour) converged(c *value.Call) (starlark.Value, error) {
 			if cb == nil {
 				return reflect.DeepEqual(spokenBy(before), spokenBy(now))
 			}
-			v, err := b.consult(ctx, cb, saidList(before), saidList(now))
+			v, err := b.weigh(ctx, cb, saidList(before), saidList(now))
 			if err != nil {
 				f.Fail(fmt.Errorf("converged: %w", err))
 				return true

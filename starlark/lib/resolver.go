@@ -276,6 +276,12 @@ func (b *Behaviour) consult(ctx context.Context, cb *callback, offered ...starla
 	return b.do(r, cb, offered...)
 }
 
+// weigh runs a condition, which does nothing at all.
+func (b *Behaviour) weigh(ctx context.Context, cb *callback, offered ...starlark.Value) (starlark.Value, error) {
+	r := &run{Context: ctx, b: b, source: "society:" + cb.name, pure: inGuard, more: &more{name: cb.name}}
+	return b.do(r, cb, offered...)
+}
+
 var submissionKind = &value.Kind[*society.Submission]{
 	Name: "submission", Doc: "What a member gave, as functions see it that resolve or merge.",
 	Attrs: []value.Attr[*society.Submission]{

@@ -35,6 +35,12 @@ var robotRows = []row{
 		if b.host.Rig == nil {
 			return nil, errNoDevices
 		}
+		if err := effect(c); err != nil {
+			return nil, err
+		}
+		if r := runOf(c.Context()); r != nil && r.reads {
+			return nil, r.readsOnly("lets the robot move")
+		}
 		if len(b.grants.HWWrite) == 0 {
 			if err := b.mayChange(c, "hw.write", "*"); err != nil {
 				return nil, err

@@ -80,10 +80,11 @@ const (
 	inAccept
 	inTransact
 	inGuard
+	inCheck
 )
 
 func (p pure) String() string {
-	return [...]string{"", "where", "a trigger", "key", "accept", "bb.transact", "a guard or a condition"}[p]
+	return [...]string{"", "where", "a trigger", "key", "accept", "bb.transact", "a guard or a condition", "a guardrail's check"}[p]
 }
 
 type runKey struct{}

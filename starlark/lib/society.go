@@ -205,6 +205,9 @@ var communeMethods = []value.Method[*commune]{
 				{Name: "artifact", Type: value.Either(value.String, artifactKind.Type()), Required: true, Positional: true, Doc: "Which, or its name."},
 				{Name: "value", Type: value.Data, Required: true, Positional: true, Doc: "What."}}},
 		Do: func(s *commune, c *value.Call) (starlark.Value, error) {
+			if err := effect(c); err != nil {
+				return nil, err
+			}
 			tree, err := c.Tree("value")
 			if err == nil {
 				s.s.Put(artifactName(c), tree)

@@ -65,6 +65,18 @@ def test_a_check_that_fails_is_a_violation():
     got = review(dict(worker = [draft("attic")], boss = []), rail("revise", lambda p: 7), max_rounds = 1)
     check("revise", [got[0], got[4]], ["deadlock", "worker"])
 
+def test_a_check_that_writes_is_a_violation():
+    got = review(dict(worker = [draft("hall")], boss = []), rail("block", lambda p: bb.set("box/seen", p)))
+    check("block", [got[0], got[4], bb.get("box/seen")], ["blocked", "worker", None])
+    assert.contains(got[1], "neither effects nor waits inside a guardrail's check")
+    cooks = [Agent(name, fn = lambda task: "soup") for name in ["a", "b"]]
+    for what in [dict(until = lambda work: bb.incr("box/seen") > 0), dict(until = converged(lambda before, now: bb.incr("box/seen"))),
+                 dict(protocol = Queue(priority = lambda name: bb.incr("box/seen")))]:
+        other = [cooks[0], Agent("b", fn = lambda task, turn: "%d" % turn.round)]
+        r = Society("x").cooperate(other, Cooperation(**what)).run("go")
+        assert.eq([r.status, bb.get("box/seen")], ["failed", None])
+        assert.contains(r.reason, "neither effects nor waits inside a guard or a condition")
+
 def test_competition():
     def race(a, on, max_rounds = None):
         a = cast(**a)
