@@ -14,6 +14,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 )
@@ -53,4 +54,19 @@ func (e *Error) Error() string { return e.Msg }
 // Usagef makes the error for a request that is wrong in itself.
 func Usagef(format string, args ...any) error {
 	return &Error{Msg: fmt.Sprintf(format, args...), Usage: true}
+}
+
+type fromKey struct{}
+
+// From says who asks, for the record: "page", say.
+func From(ctx context.Context, who string) context.Context {
+	return context.WithValue(ctx, fromKey{}, who)
+}
+
+// Who asks; the command line if nobody else does.
+func Who(ctx context.Context) string {
+	if who, ok := ctx.Value(fromKey{}).(string); ok {
+		return who
+	}
+	return "cli"
 }
