@@ -71,7 +71,7 @@ func (r *robot) handleAsk(ctx context.Context, with json.RawMessage, send func(a
 		return control.Usagef("ask: %v", err)
 	}
 	if r.words.Stops(q.Text) {
-		return send(askPart{Result: r.stopByWord(ctx, "cli", q.Text, began)})
+		return send(askPart{Result: r.stopByWord(ctx, control.Who(ctx), q.Text, began)})
 	}
 	b := r.scripts.live.Load()
 	a, err := chooseAgent(b.Agents(), q.Agent, r.cfg.Models.Agent)
@@ -88,7 +88,7 @@ func (r *robot) handleAsk(ctx context.Context, with json.RawMessage, send func(a
 		ctx = agent.WithSay(ctx, func(text string) { _ = send(askPart{Say: text}) }) // a person who left has ended ctx
 	}
 	ran := &witness{Agent: a}
-	res, err := background.Perform(ctx, r.bus, ran, agent.Task{Input: q.Text, Origin: "cli", Conversation: orElse(q.Conversation, "cli")})
+	res, err := background.Perform(ctx, r.bus, ran, agent.Task{Input: q.Text, Origin: control.Who(ctx), Conversation: orElse(q.Conversation, control.Who(ctx))})
 	out := resultOf(res, began)
 	var none *llm.NoneLeft
 	if errors.As(ran.err, &none) {

@@ -181,19 +181,19 @@ func (r *robot) handleBB(ctx context.Context, with json.RawMessage, send func(an
 		}
 		return send(e.Value)
 	case "set":
-		n, err := r.board.Set(ctx, "cli", q.Key, v, blackboard.SetOptions{TTL: q.TTL, Mode: modes[q.Mode]})
+		n, err := r.board.Set(ctx, control.Who(ctx), q.Key, v, blackboard.SetOptions{TTL: q.TTL, Mode: modes[q.Mode]})
 		if err != nil {
 			return err
 		}
 		return send(map[string]uint64{"version": n})
 	case "delete":
-		ok, err := r.board.Delete(ctx, "cli", q.Key)
+		ok, err := r.board.Delete(ctx, control.Who(ctx), q.Key)
 		if err == nil && !ok {
 			err = r.noKey(q.Key)
 		}
 		return err
 	case "incr":
-		sum, err := r.board.Incr(ctx, "cli", q.Key, v)
+		sum, err := r.board.Incr(ctx, control.Who(ctx), q.Key, v)
 		if err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func (r *robot) watchBoard(ctx context.Context, pattern string, send func(any) e
 }
 
 func (r *robot) askBoard(ctx context.Context, q bbRequest, task any, send func(any) error) error {
-	f, err := r.board.Post(ctx, "cli", q.Key, task, blackboard.PostOptions{Timeout: q.Wait})
+	f, err := r.board.Post(ctx, control.Who(ctx), q.Key, task, blackboard.PostOptions{Timeout: q.Wait})
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (c *cli) root() *cobra.Command {
 			root.AddCommand(v)
 		}
 	}
-	add("robot", c.runVerb(), c.demoVerb(), c.stopVerb(), c.resumeVerb(), c.reloadVerb(), c.confirmVerb(), c.answerVerb())
+	add("robot", c.runVerb(), c.demoVerb(), c.stopVerb(), c.resumeVerb(), c.reloadVerb(), c.confirmVerb(), c.answerVerb(), c.pageVerb())
 	add("folder", c.newVerb(), c.checkVerb(), c.testVerb(), c.replayVerb(), c.trainVerb(), c.fmtVerb(), c.replVerb(), c.docVerb())
 	add("talk", c.askVerb(), c.pubVerb(), c.subVerb(), c.bbVerb(), c.statusVerb(), c.inspectVerb(), c.traceVerb(), c.whyVerb(), c.graphVerb(), c.runsVerb(), c.recordVerb(), c.mcpVerb())
 	add("know", c.doctorVerb(), c.modelVerb(), c.configVerb(), c.backupVerb(), c.restoreVerb(), c.completionVerb(), c.versionVerb())

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"edged/hw"
 )
@@ -18,6 +20,7 @@ func runLines(r *robot) []string {
 		"devices  " + deviceLine(r.rig),
 		"broker   " + r.link.line(r.cfg),
 		"models   " + r.modelLine(),
+		"page     " + r.page.state().String(),
 		"memory   " + r.memory.String(),
 	}
 	if r.dry {
@@ -29,9 +32,15 @@ func runLines(r *robot) []string {
 	return lines
 }
 
-// demoLines adds what to try.
+// demoLines adds what to try, and the page's address with the token: whoever
+// plays with the demo sits here.
 func demoLines(r *robot) []string {
-	return append(runLines(r), fmt.Sprintf("edit     %s and save; space stops, Ctrl-C ends", filepath.Join(r.cfg.Dir(), "main.star")))
+	lines := runLines(r)
+	if address := r.page.address(); address != "" {
+		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "page ") })
+		lines[i] = "page     " + address
+	}
+	return append(lines, fmt.Sprintf("edit     %s and save; space stops, Ctrl-C ends", filepath.Join(r.cfg.Dir(), "main.star")))
 }
 
 // deviceLine tells of the devices in one phrase.

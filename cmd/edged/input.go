@@ -137,7 +137,7 @@ func askAgain(l trace.Line, name string) func(context.Context, *again) error {
 		Task   json.RawMessage
 		Origin string
 	}
-	if json.Unmarshal(l.Payload, &p) != nil || p.Origin != "cli" {
+	if json.Unmarshal(l.Payload, &p) != nil || !person(p.Origin) {
 		return nil
 	}
 	return func(ctx context.Context, a *again) error {
@@ -149,7 +149,7 @@ func askAgain(l trace.Line, name string) func(context.Context, *again) error {
 			if one.Name() == name {
 				a.lives.Go(func() {
 					ctx := llm.WithPriority(ctx, llm.Person)
-					_, _ = background.Perform(ctx, a.bus, one, agent.Task{Input: task, Origin: p.Origin, Conversation: "cli"}) // its events say it
+					_, _ = background.Perform(ctx, a.bus, one, agent.Task{Input: task, Origin: p.Origin, Conversation: p.Origin}) // its events say it
 				})
 				return nil
 			}

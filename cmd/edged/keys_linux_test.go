@@ -29,7 +29,7 @@ func TestAnswersInTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys, tty := openTerminal(t)
-	robot := edgedCommand(t, "run", dir, "--mqtt.listen=off")
+	robot := edgedCommand(t, "run", dir, "--mqtt.listen=off", "--page.listen=off")
 	robot.Stdin, robot.Stderr = tty, os.Stderr
 	robot.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // the terminal is its own
 	out, err := robot.StdoutPipe()

@@ -163,7 +163,7 @@ func (r *robot) handlePub(ctx context.Context, with json.RawMessage, send func(a
 	if q.Retain {
 		publish = r.bus.Retain
 	}
-	e, err := publish(ctx, "cli", q.Topic, v)
+	e, err := publish(ctx, control.Who(ctx), q.Topic, v)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ type robot struct {
 	tree     *background.Supervisor
 	scripts  *scripts
 	control  *socket
+	page     *page
 
 	words     *stopword.Words // that stop it
 	persons   *persons        // who can be asked

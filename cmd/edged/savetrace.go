@@ -254,7 +254,7 @@ func stimulus(n *trace.Node, seen map[string]float64) string {
 		return furnish(name, rd.Value, seen)
 	case n.Cause != 0, trace.Acts(n.Source), kind == "hw" && len(n.Then) == 0:
 		return ""
-	case strings.HasPrefix(n.Topic, "board/") && n.Source == "cli":
+	case strings.HasPrefix(n.Topic, "board/") && person(n.Source):
 		var change struct{ New json.RawMessage }
 		if json.Unmarshal(n.Payload, &change) != nil {
 			return ""

@@ -28,6 +28,7 @@ func TestScript(t *testing.T) {
 			}
 			e.Setenv("PORT", fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
 			e.Setenv("EDGED_RUNTIME_DIR", filepath.Join(e.WorkDir, ".run"))
+			e.Setenv("EDGED_PAGE_LISTEN", "off") // page.txtar has it
 			return l.Close()
 		},
 	})

@@ -35,7 +35,7 @@ func (r *robot) handlers() map[string]control.Handler {
 		control.Status: r.handleStatus, "inspect": r.handleInspect,
 		"pub": r.handlePub, "sub": r.handleSub, "bb": r.handleBB,
 		"ask": r.handleAsk, "confirm": r.handleConfirm, "answer": r.handleAnswer, "record": r.handleRecord,
-		"trace": r.handleTrace, "snapshot": r.handleSnapshot, "graph": r.handleGraph, "runs": r.handleRuns, "why": r.handleWhy, "backup": r.handleBackup,
+		"trace": r.handleTrace, "snapshot": r.handleSnapshot, "graph": r.handleGraph, "runs": r.handleRuns, "why": r.handleWhy, "page": r.handlePage, "backup": r.handleBackup,
 		"eval": evalHandler(func() *lib.Behaviour {
 			b, _ := r.scripts.behaviour()
 			return b
@@ -43,6 +43,7 @@ func (r *robot) handlers() map[string]control.Handler {
 	}
 }
 
+// openSocket opens the socket and the page.
 func (r *robot) openSocket() error {
 	server, err := control.Listen(filepath.Join(dataDir(r.cfg), "edged.sock"), r.handlers())
 	if err != nil {
@@ -71,10 +72,12 @@ func (r *robot) openSocket() error {
 		}
 	}()
 	r.control = s
+	r.openPage()
 	return nil
 }
 
 func (r *robot) closeSocket() {
+	r.closePage()
 	r.control.forget()
 	r.control.cancel()
 	<-r.control.done
@@ -177,7 +180,7 @@ func (r *robot) handleStop(ctx context.Context, with json.RawMessage, send func(
 	if q.Reason == "" {
 		q.Reason = "edged stop"
 	}
-	err := r.rig.Stop(context.WithoutCancel(ctx), "cli", q.Reason)
+	err := r.rig.Stop(context.WithoutCancel(ctx), control.Who(ctx), q.Reason)
 	out := map[string]any{"stopped": true, "ms": float64(time.Since(began).Microseconds()) / 1000}
 	if err != nil {
 		out["error"] = err.Error()
@@ -187,12 +190,12 @@ func (r *robot) handleStop(ctx context.Context, with json.RawMessage, send func(
 
 func (r *robot) handleResume(ctx context.Context, _ json.RawMessage, send func(any) error) error {
 	record, was := r.rig.Stopped()
-	r.rig.Resume(ctx, "cli")
+	r.rig.Resume(ctx, control.Who(ctx))
 	return send(map[string]any{"was_stopped": was, "by": record.Source, "reason": record.Reason})
 }
 
 func (r *robot) handleReload(ctx context.Context, _ json.RawMessage, send func(any) error) error {
-	b, err := r.scripts.reload(context.WithoutCancel(ctx), "cli")
+	b, err := r.scripts.reload(context.WithoutCancel(ctx), control.Who(ctx))
 	if err != nil && !errors.Is(err, errUnchanged) {
 		return err
 	}

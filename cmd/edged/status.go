@@ -50,6 +50,7 @@ type status struct {
 	Link    string            `json:"link"` // to MQTT, in one phrase
 	MQTT    *mqtt.Stats       `json:"mqtt,omitempty"`
 	Trace   *trace.Stats      `json:"trace,omitempty"`
+	Page    pageState         `json:"page"`
 
 	Models map[string]llm.QueueStatus `json:"models,omitempty"` // who waits for which server
 	Tree   background.Status          `json:"tree"`
@@ -78,7 +79,7 @@ func (r *robot) status() status {
 		Name: r.cfg.Name, Dir: absolute(r.cfg.Dir()), PID: os.Getpid(), Version: version,
 		Mode: "run", Sim: r.sim, Dry: r.dry, Started: r.started.UTC(), Uptime: time.Since(r.started).Seconds(),
 		Scripts: running.Summary(), Memory: readMemory(r.memory), Bus: r.bus.Stats(), Board: r.board.Status(),
-		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Tree: r.tree.Status(),
+		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Page: r.page.state(), Tree: r.tree.Status(),
 	}
 	if refused != nil {
 		s.Reload = text(refused)
@@ -200,6 +201,7 @@ func (s *status) write(w io.Writer, all bool) {
 		fmt.Fprintf(w, "  %s, %d in, %d out, %d wait, %d lost, %d malformed\n", state, q.In, q.Out, q.Waiting,
 			q.DropOffline+q.DropSlow+q.DropOldest+q.DropNew+q.TooLarge+q.Refused, q.Malformed)
 	}
+	fmt.Fprintf(w, "page      %s\n", s.Page)
 	for _, server := range config.Names(s.Models) {
 		q := s.Models[server]
 		fmt.Fprintf(w, "models    %s: %d running, %d wait\n", server, q.Running, q.Waiting)

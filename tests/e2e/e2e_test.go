@@ -72,7 +72,7 @@ func start(t *testing.T, dir string, args ...string) *robot {
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	r := &robot{t: t, bin: bin, dir: dir, port: port, out: &output{}, socket: filepath.Join(dir, ".edged", "edged.sock")}
-	r.env = append(os.Environ(), "EDGED_RUNTIME_DIR="+t.TempDir(), "EDGED_MQTT_LISTEN="+addr)
+	r.env = append(os.Environ(), "EDGED_RUNTIME_DIR="+t.TempDir(), "EDGED_MQTT_LISTEN="+addr, "EDGED_PAGE_LISTEN=off")
 	r.cmd = exec.Command(bin, args...)
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = r.env, r.out, r.out
 	r.started = time.Now()

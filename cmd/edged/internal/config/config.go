@@ -35,6 +35,7 @@ type Config struct {
 
 	Board   Board                     `toml:"board"`
 	MQTT    MQTT                      `toml:"mqtt"`
+	Page    Page                      `toml:"page"`
 	Stop    Stop                      `toml:"stop"`
 	Trace   Trace                     `toml:"trace"`
 	Models  Models                    `toml:"models"`
@@ -160,6 +161,14 @@ type TLS struct {
 	CA       string `toml:"ca" doc:"who signs the outside broker's certificate; the system's list if empty"`
 }
 
+// Page sets up the operator's page.
+type Page struct {
+	Listen string   `toml:"listen" doc:"where the operator's page is; off = no page"`
+	Names  []string `toml:"names" doc:"host names the page is reached by, beside localhost and its address"`
+	Cert   string   `toml:"cert" doc:"certificate chain of the page, PEM; needed beyond loopback"`
+	Key    string   `toml:"key" doc:"its key, readable by its owner only"`
+}
+
 // Stop sets up the stop path.
 type Stop struct {
 	Hold      Duration `toml:"hold" doc:"lifetime of an actuator command that names none; 5s at most"`
@@ -212,6 +221,7 @@ func Default() Config {
 			Listen: "127.0.0.1:1883", Clients: 1024, MaxPacket: 256 << 10, KeepAlive: Duration(30e9),
 			Outbox: Outbox{Limit: 10_000, Bytes: 16 << 20, Overflow: "drop_oldest"},
 		},
+		Page:  Page{Listen: "127.0.0.1:7878"},
 		Stop:  Stop{Hold: Duration(500e6), Languages: []string{"en"}},
 		Trace: Trace{Size: 8 << 20, Keep: Duration(600e9), Payload: 4 << 10},
 		Models: Models{

@@ -175,6 +175,9 @@ func (c *Config) check() error {
 	if err := c.checkModels(); err != nil {
 		return err
 	}
+	if err := c.checkPage(); err != nil {
+		return err
+	}
 	if _, err := c.Stop.Heard(); err != nil {
 		return &Error{Where: c.where("stop"), Msg: "the words that stop the robot: " + err.Error()}
 	}

@@ -1,0 +1,103 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed static
+var files embed.FS
+
+// Marks in static/index.html that the server fills in.
+const (
+	markName  = "{{name}}"  // the robot's name, in text
+	markMay   = "{{may}}"   // yes or no: whether the reader may change things
+	markPlain = "{{plain}}" // what is shown without JavaScript, HTML
+)
+
+// kinds are types of files; those of the machine may be anything.
+var kinds = map[string]string{
+	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon",
+	".webmanifest": "application/manifest+json",
+}
+
+// assets lists the files beside index.html.
+func assets() (names []string) {
+	list, _ := fs.ReadDir(files, "static") // it is in the binary
+	for _, f := range list {
+		if f.Name() != "index.html" {
+			names = append(names, f.Name())
+		}
+	}
+	return names
+}
+
+// index is the page.
+func (s *Server) index(w http.ResponseWriter, r *http.Request) {
+	b, err := files.ReadFile("static/index.html")
+	if err != nil {
+		s.refuse(w, r, http.StatusNotFound, err.Error())
+		return
+	}
+	may, yes, plain := s.may(r), "no", ""
+	if may {
+		yes = "yes"
+	}
+	if s.o.Plain != nil {
+		plain = s.o.Plain(may)
+	}
+	page := strings.NewReplacer(markName, html.EscapeString(s.o.Name), markMay, yes, markPlain, plain).Replace(string(b))
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slow))
+	_, _ = w.Write([]byte(page)) // the client sees what came
+}
+
+// asset sends a file that a browser may keep as long as it stays the same.
+func (s *Server) asset(name string) http.HandlerFunc {
+	b, _ := files.ReadFile(path.Join("static", name)) // it was just listed
+	sum := sha256.Sum256(b)
+	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	kind := kinds[path.Ext(name)]
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("ETag", tag)
+		if strings.Contains(r.Header.Get("If-None-Match"), tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slow))
+		_, _ = w.Write(b) // the client sees what came
+	}
+}
+
+// healthz says whether the robot is well.
+func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	if s.o.Health != nil {
+		if err := s.o.Health(ctx); err != nil {
+			s.answer(w, http.StatusServiceUnavailable, map[string]any{"ok": false, "error": err.Error()})
+			return
+		}
+	}
+	s.answer(w, http.StatusOK, map[string]bool{"ok": true})
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+	if s.o.Metrics == nil {
+		s.refuse(w, r, http.StatusNotFound, "page: nothing is counted")
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slow))
+	_, _ = w.Write(s.o.Metrics()) // the client sees what came
+}

@@ -1,0 +1,392 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"edged/cmd/edged/internal/config"
+	"edged/cmd/edged/internal/control"
+	"edged/cmd/edged/internal/web"
+	"edged/hw"
+)
+
+// The operator's page: one more client of the handlers of the socket, over
+// HTTP. A robot whose page can't be opened runs without it, and says why.
+
+// page is the page while the robot runs.
+type page struct {
+	server  *web.Server
+	token   string
+	trouble string // why there is none
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+// pageState is how the page is.
+type pageState struct {
+	URL     string `json:"url,omitempty"` // without the token
+	Clients int    `json:"clients,omitempty"`
+	Trouble string `json:"trouble,omitempty"` // why there is none
+}
+
+func (s pageState) String() string {
+	switch {
+	case s.Trouble != "":
+		return "none: " + s.Trouble
+	case s.URL == "":
+		return "off"
+	case s.Clients > 0:
+		return fmt.Sprintf("%s, %s; 'edged page' prints the address that may act", s.URL, count(s.Clients, "viewer"))
+	}
+	return s.URL + "; 'edged page' prints the address that may act"
+}
+
+// person reports whether words and values come from somebody at a terminal or
+// at the page.
+func person(source string) bool { return source == "cli" || source == web.Source }
+
+func tokenFile(c *config.Config) string { return filepath.Join(dataDir(c), "page.token") }
+
+// openPage opens the page's port and answers there.
+func (r *robot) openPage() {
+	p := &page{}
+	r.page = p
+	c := r.cfg.Page
+	if c.Listen == "off" {
+		return
+	}
+	err := p.listen(r)
+	if err != nil {
+		p.trouble = pageTrouble(c.Listen, err)
+		r.log.Warn("there is no page: " + p.trouble)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel, p.done = cancel, make(chan struct{})
+	go func() {
+		defer close(p.done)
+		if err := p.server.Serve(ctx); err != nil {
+			r.log.Error("page", "err", err)
+		}
+	}()
+}
+
+func (p *page) listen(r *robot) (err error) {
+	c := r.cfg.Page
+	if p.token, _, err = web.Token(tokenFile(r.cfg)); err != nil {
+		return err
+	}
+	run := r.started.UTC().Format("20060102T150405.000")
+	if r.recorder != nil {
+		run = r.recorder.Run()
+	}
+	p.server, err = web.Listen(web.Options{
+		Listen: c.Listen, Names: c.Names, Cert: r.cfg.Path(c.Cert), Key: r.cfg.Path(c.Key), Token: p.token,
+		Name: r.cfg.Name, Run: run, Bus: r.bus, Log: r.log, Routes: r.pageRoutes(), Health: r.health,
+	})
+	return err
+}
+
+// pageTrouble says what to do about a page that can't be opened.
+func pageTrouble(listen string, err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Sprintf("%s is in use by another program or robot; set page.listen to another port, or to off", listen)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, fs.ErrPermission):
+		return fmt.Sprintf("not allowed: %v; set page.listen to a port above 1023", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Sprintf("this machine has no address %s; set page.listen to one that it has", listen)
+	}
+	return strings.TrimPrefix(err.Error(), "page: ")
+}
+
+func (r *robot) closePage() {
+	if r.page.cancel != nil {
+		r.page.cancel()
+		<-r.page.done
+	}
+}
+
+func (p *page) state() pageState {
+	s := pageState{Trouble: p.trouble}
+	if p.server != nil {
+		s.URL, s.Clients = p.server.URL(), p.server.Clients()
+	}
+	return s
+}
+
+// address is the page's with the token, empty where there is no page.
+func (p *page) address() string {
+	if p.server == nil {
+		return ""
+	}
+	return withToken(p.server.URL(), p.token)
+}
+
+func withToken(page, token string) string { return page + "/?token=" + url.QueryEscape(token) }
+
+// health asks whether what must advance does.
+func (r *robot) health(ctx context.Context) error {
+	for name, probe := range map[string]hw.Probe{"bus": hw.BusProbe(r.bus), "actuators": r.rig.Probe, "tree": r.treeProbe} {
+		if err := probe(ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// pageAddress is what the verb page prints.
+type pageAddress struct {
+	URL   string `json:"url"`
+	Token string `json:"token"`
+	Open  string `json:"open"` // the address with the token
+}
+
+// handlePage answers page in the robot: whoever has the socket is its owner.
+func (r *robot) handlePage(_ context.Context, _ json.RawMessage, send func(any) error) error {
+	switch s := r.page.state(); {
+	case s.Trouble != "":
+		return errors.New("page: there is none: " + s.Trouble)
+	case s.URL == "":
+		return errors.New("page: it is off; the setting page.listen says where it is")
+	default:
+		return send(pageAddress{s.URL, r.page.token, r.page.address()})
+	}
+}
+
+func (c *cli) pageVerb() *cobra.Command {
+	var dir string
+	cmd := verb("page", "Print the address of the page that may act", 0, 0, func(cmd *cobra.Command, args []string) error {
+		cl, cfg, err := c.meant("page", dir)
+		if err != nil {
+			return err
+		}
+		var a pageAddress
+		if cl != nil {
+			defer cl.Close()
+			err = cl.Call(cmd.Context(), "page", nil, &a)
+		} else {
+			a, err = sleepingPage(cfg)
+		}
+		if err != nil {
+			return err
+		}
+		return c.print(a, func(w io.Writer) { fmt.Fprintln(w, a.Open) })
+	})
+	cmd.Long = "Prints the address of the operator's page with the token of this robot. Whoever opens it may stop, resume, answer and publish there;\nwithout the token the page can only be read. The token is in page.token in the data folder; a robot without that file makes a new one when it starts."
+	cmd.Flags().StringVar(&dir, "dir", "", "folder of the robot; the one here, or else the one running")
+	return cmd
+}
+
+// sleepingPage is the address that a robot will have when it runs.
+func sleepingPage(cfg *config.Config) (a pageAddress, err error) {
+	if cfg.Page.Listen == "off" {
+		return a, errors.New("page: it is off; the setting page.listen says where it is")
+	}
+	host, port, err := net.SplitHostPort(cfg.Page.Listen)
+	if err != nil {
+		return a, err
+	}
+	if a.Token, _, err = web.Token(tokenFile(cfg)); err != nil {
+		return a, err
+	}
+	scheme := "http"
+	if cfg.Page.Cert != "" {
+		scheme = "https"
+	}
+	a.URL = scheme + "://" + net.JoinHostPort(host, port)
+	a.Open = withToken(a.URL, a.Token)
+	return a, nil
+}
+
+// pageRoutes is what is where: a handler of the socket, and how its request is
+// made from that of HTTP.
+func (r *robot) pageRoutes() map[string]web.Route {
+	routes := map[string]web.Route{
+		"GET /api/v1/status":    {Do: r.handleStatus},
+		"GET /api/v1/inspect":   {Do: r.handleInspect, With: nothing},
+		"GET /api/v1/graph":     {Do: r.handlePictures, With: byName(func(n string) any { return graphRequest{n} })},
+		"GET /api/v1/why":       {Do: r.handleWhy, With: byName(func(n string) any { return whyRequest{n} })},
+		"GET /api/v1/questions": {Do: r.handleQuestions},
+		"GET /api/v1/board":     {Do: r.handleBB, With: func(q *web.Query) (any, error) { return bbRequest{Op: "show", Key: q.Get("prefix")}, nil }},
+		"GET /api/v1/devices":   {Do: r.handleDevices},
+		"GET /api/v1/agents":    {Do: r.handleAgents},
+		"GET /api/v1/runs":      {Do: r.handleRuns, With: func(*web.Query) (any, error) { return runsRequest{Op: "list"}, nil }},
+		"GET /api/v1/runs/{id}": {Do: r.handleRuns, With: func(q *web.Query) (any, error) { return runsRequest{Op: "show", ID: q.Path("id")}, nil }},
+		"GET /api/v1/turns":     {Do: r.handleRuns, With: func(*web.Query) (any, error) { return runsRequest{Op: "turns"}, nil }},
+		"GET /api/v1/turns/{id}": {Do: r.handleRuns, With: func(q *web.Query) (any, error) {
+			return runsRequest{Op: "turns", ID: q.Path("id"), As: q.Get("as")}, nil
+		}},
+		"POST /api/v1/stop":    {Do: r.handleStop, With: stopAsked},
+		"POST /api/v1/resume":  {Do: r.handleResume},
+		"POST /api/v1/ask":     {Do: r.handleSaid, With: asked, Lines: func(q *web.Query) bool { return streamed(q) }},
+		"POST /api/v1/answer":  {Do: r.handleAnswer, With: answeredWith},
+		"POST /api/v1/confirm": {Do: r.handleConfirm, With: confirmed},
+	}
+	return routes
+}
+
+func nothing(*web.Query) (any, error) { return struct{}{}, nil }
+
+// byName makes a request of the parameter name.
+func byName(make func(name string) any) func(*web.Query) (any, error) {
+	return func(q *web.Query) (any, error) { return make(q.Get("name")), nil }
+}
+
+// stopAsked is a stop whatever it says.
+func stopAsked(q *web.Query) (any, error) {
+	s := stopRequest{Reason: q.Get("reason")}
+	_ = q.Into(&s)
+	if s.Reason == "" {
+		s.Reason = "the page"
+	}
+	return s, nil
+}
+
+// asked are a person's words.
+func asked(q *web.Query) (any, error) {
+	a := askRequest{Text: q.Get("text"), Agent: q.Get("agent")}
+	if err := q.Into(&a); err != nil {
+		return nil, err
+	}
+	if a.Text = strings.TrimSpace(a.Text); a.Text == "" {
+		return nil, control.Usagef("ask: nothing was said")
+	}
+	return a, nil
+}
+
+func streamed(q *web.Query) bool {
+	var a askRequest
+	return q.Into(&a) == nil && a.Stream
+}
+
+func answeredWith(q *web.Query) (any, error) {
+	a := struct{ ID, Answer string }{q.Get("id"), q.Get("answer")}
+	if err := q.Into(&a); err != nil {
+		return nil, err
+	}
+	if a.ID == "" || strings.TrimSpace(a.Answer) == "" {
+		return nil, control.Usagef("answer: want the id of a question, and an answer")
+	}
+	return answerRequest{Words: []string{a.ID, a.Answer}}, nil
+}
+
+func confirmed(q *web.Query) (any, error) {
+	a := struct {
+		ID  string
+		Yes *bool
+	}{ID: q.Get("id")}
+	if said := q.Get("yes"); said != "" {
+		yes := said == "yes" || said == "true"
+		a.Yes = &yes
+	}
+	if err := q.Into(&a); err != nil {
+		return nil, err
+	}
+	if a.ID == "" || a.Yes == nil {
+		return nil, control.Usagef("confirm: want the id of a question, and yes: true or false")
+	}
+	return confirmRequest{ID: a.ID, Yes: *a.Yes}, nil
+}
+
+// handleSaid is ask: with stream every piece, else the result alone.
+func (r *robot) handleSaid(ctx context.Context, with json.RawMessage, send func(any) error) error {
+	var q askRequest
+	if err := json.Unmarshal(with, &q); err != nil || q.Stream {
+		return r.handleAsk(ctx, with, send)
+	}
+	return r.handleAsk(ctx, with, func(v any) error {
+		if p, ok := v.(askPart); ok && p.Result != nil {
+			return send(p.Result)
+		}
+		return nil
+	})
+}
+
+// handlePictures is graph as --json prints it.
+func (r *robot) handlePictures(_ context.Context, with json.RawMessage, send func(any) error) error {
+	var q graphRequest
+	if err := json.Unmarshal(with, &q); err != nil {
+		return control.Usagef("graph: %v", err)
+	}
+	running, _ := r.scripts.behaviour()
+	list, err := pictures(running, q.Name)
+	if err != nil {
+		return err
+	}
+	plain := make([]any, len(list))
+	for i, p := range list {
+		plain[i] = p.plain()
+	}
+	return send(plain)
+}
+
+// questions are those that wait for a person.
+type questions struct {
+	Confirm []openConfirm `json:"confirm"` // calls of tools; yes or no
+	Answer  []openInquiry `json:"answer"`  // in words
+}
+
+type openConfirm struct {
+	question
+	Words string `json:"words"`
+}
+
+type openInquiry struct {
+	inquiry
+	Words string `json:"words"`
+	Wait  string `json:"wait"`
+}
+
+func (r *robot) questions() questions {
+	q := questions{Confirm: []openConfirm{}, Answer: []openInquiry{}}
+	for _, one := range r.persons.list() {
+		q.Confirm = append(q.Confirm, openConfirm{one, one.String()})
+	}
+	for _, one := range r.persons.inquiries() {
+		q.Answer = append(q.Answer, openInquiry{one, one.String(), one.wait()})
+	}
+	return q
+}
+
+func (r *robot) handleQuestions(_ context.Context, _ json.RawMessage, send func(any) error) error {
+	return send(r.questions())
+}
+
+func (r *robot) handleDevices(_ context.Context, _ json.RawMessage, send func(any) error) error {
+	return send(append([]hw.Status{}, r.rig.Devices()...))
+}
+
+// agentCard is an agent as the page shows it.
+type agentCard struct {
+	Name         string   `json:"name"`
+	Models       []string `json:"models,omitempty"`
+	Capabilities []string `json:"capabilities,omitempty"`
+}
+
+func (r *robot) handleAgents(_ context.Context, _ json.RawMessage, send func(any) error) error {
+	running, _ := r.scripts.behaviour()
+	list := []agentCard{}
+	for _, a := range running.Agents() {
+		c := agentCard{Name: a.Name()}
+		if m, ok := a.(interface{ Models() []string }); ok {
+			c.Models = m.Models()
+		}
+		if m, ok := a.(interface{ Capabilities() []string }); ok {
+			c.Capabilities = m.Capabilities()
+		}
+		list = append(list, c)
+	}
+	return send(list)
+}
