@@ -136,8 +136,7 @@ func Run(ctx context.Context, o runOptions) (err error) {
 	for _, l := range o.lines(r) {
 		fmt.Fprintln(o.out, l)
 	}
-	settled := time.AfterFunc(time.Second, r.settle)
-	defer settled.Stop()
+	defer time.AfterFunc(time.Second, r.settle).Stop()
 	select {
 	case <-ctx.Done():
 		return nil
