@@ -56,8 +56,8 @@ var edgeParams = []value.Param{
 	{Name: "timeout", Type: value.Duration, Doc: "How long a round may take, waiting for the model included."},
 	{Name: "on_timeout", Type: value.OneOf(timeoutPolicies...), Default: string(society.EscalateTimeout), Doc: "What becomes of a round whose time is over: ESCALATE, RETRY_ONCE asks those who are missing exactly once more, TERMINATE ends it."},
 	{Name: "protocol", Type: orderType, Doc: "Whose turn it is: Sequential, Broadcast, Market, Queue, or functions of your own, see Protocol. A delegation and an oversight have their order."},
-	{Name: "until", Type: value.Either(stopKind.Type(), value.Callable, value.ListOf(value.Either(stopKind.Type(), value.Callable))), Doc: "Ends a cooperation with what there is: a function of the round's work and the state, converged(…), max_messages(…), node_reached(…), or a list."},
-	{Name: "max_messages", Type: value.Between(value.Int, 1, 10_000), Doc: "After how many turns it is a deadlock."},
+	{Name: "until", Type: value.Either(stopKind.Type(), value.Callable, value.ListOf(value.Either(stopKind.Type(), value.Callable))), Doc: "Ends a cooperation with what there is: a function of the round's work and the state, converged(…), max_messages(…), node_reached(…), or a list. Where a reviewer or a resolver decides there is none."},
+	{Name: "max_messages", Type: value.Between(value.Int, 1, 10_000), Doc: "After how many turns it is a deadlock, looked at after each. Of a Coopetition it bounds what is agreed on; a Competition has none."},
 	{Name: "guardrails", Type: value.ListOf(guardrailKind.Type()), Doc: "Checks of every draft, Guardrail(…), before others see it. On edges of a society there is no reroute."},
 	{Name: "watch", Type: value.ListOf(value.String), Doc: "What to escalate at once: \"stalled\", drafts and comments stay the same for two rounds; \"no_taker\", nobody wants the task; \"unmoved:KEY\", the draft stays the same though a key of the board changed, \"unmoved\", though any did."},
 	{Name: "deadline", Type: value.Duration, Doc: "How long all of it may take; then it is a timeout."},
@@ -211,9 +211,7 @@ func (b *Behaviour) commonOf(c *value.Call, e *common) (err error) {
 	if e.order, err = b.orderOf(c, "protocol"); err != nil {
 		return err
 	}
-	if n := c.Int("max_messages"); n > 0 {
-		e.Stops = append(e.Stops, stopAfter(n))
-	}
+	e.MaxMessages = c.Int("max_messages")
 	if err := b.untilOf(c, e); err != nil {
 		return err
 	}
@@ -233,10 +231,15 @@ func (b *Behaviour) untilOf(c *value.Call, e *common) error {
 	var asked []*callback
 	for _, v := range list {
 		if s, err := stopKind.Unwrap(v); err == nil {
-			if s.node != "" {
+			switch {
+			case s.messages > 0 && (e.MaxMessages == 0 || s.messages < e.MaxMessages):
+				e.MaxMessages = s.messages
+			case s.node != "":
 				e.reached = append(e.reached, s.node)
 			}
-			e.Stops = append(e.Stops, s.ask)
+			if s.ask != nil {
+				e.Stops = append(e.Stops, s.ask)
+			}
 			continue
 		}
 		fn := v.(starlark.Callable)

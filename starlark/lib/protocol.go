@@ -126,16 +126,16 @@ var orderRows = []row{
 		Params:  []value.Param{{Name: "n", Type: value.Between(value.Int, 1, 10_000), Required: true, Positional: true, Doc: "How many."}},
 		Returns: "a condition",
 	}, func(_ *Behaviour, c *value.Call) (starlark.Value, error) {
-		return stopKind.Wrap(&stop{"max_messages", "", stopAfter(c.Int("n"))}), nil
+		return stopKind.Wrap(&stop{name: "max_messages", messages: c.Int("n")}), nil
 	}},
 	{value.Func{
-		Name: "node_reached", Doc: "Ends an interaction, as until, after the round in which a member has spoken.", Example: "node_reached(chair)",
+		Name: "node_reached", Doc: "Ends an interaction, as until, when a member has spoken.", Example: "node_reached(chair)",
 		Params:  []value.Param{{Name: "member", Type: memberType, Required: true, Positional: true, Doc: "Who."}},
 		Returns: "a condition",
 	}, func(_ *Behaviour, c *value.Call) (starlark.Value, error) {
 		name := memberName(c.Value("member"))
 		f := protocol.NodeReached(name)
-		return stopKind.Wrap(&stop{"node_reached", name, func(_ context.Context, x *protocol.Floor) string { return f(x) }}), nil
+		return stopKind.Wrap(&stop{name: "node_reached", node: name, ask: func(_ context.Context, x *protocol.Floor) string { return f(x) }}), nil
 	}},
 }
 
@@ -340,6 +340,7 @@ func (b *Behaviour) orderOf(c *value.Call, arg string) (*order, error) {
 // stop is a condition that ends an interaction.
 type stop struct {
 	name, node string
+	messages   int // after how many it is a deadlock; nothing is asked then
 	ask        func(ctx context.Context, f *protocol.Floor) string
 }
 
@@ -348,17 +349,12 @@ var stopKind = &value.Kind[*stop]{
 	String: func(s *stop) string { return fmt.Sprintf("<condition %s>", s.name) },
 }
 
-func stopAfter(n int) func(context.Context, *protocol.Floor) string {
-	f := protocol.MaxMessages(n)
-	return func(_ context.Context, x *protocol.Floor) string { return f(x) }
-}
-
 func (b *Behaviour) converged(c *value.Call) (starlark.Value, error) {
 	cb, err := newCallback(c, "fn", "before", "now")
 	if err != nil {
 		return nil, err
 	}
-	return stopKind.Wrap(&stop{"converged", "", func(ctx context.Context, f *protocol.Floor) string {
+	return stopKind.Wrap(&stop{name: "converged", ask: func(ctx context.Context, f *protocol.Floor) string {
 		return protocol.Converged(func(before, now []protocol.Message) bool {
 			if cb == nil {
 				return reflect.DeepEqual(spokenBy(before), spokenBy(now))

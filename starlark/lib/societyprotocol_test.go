@@ -122,8 +122,9 @@ def test_conditions():
     many = ["1", "2", "3", "4", "5", "6", "7", "8", "9"]
     assert.eq(go(many), ["deadlock", "deadlock", "-8", 8])
     assert.eq(go(many, max_rounds = 2), ["deadlock", "deadlock", "-2", 2])
-    assert.eq(go(many, max_messages = 5), ["deadlock", "deadlock", "-3", 3])
-    assert.eq(go(many, until = max_messages(3)), ["deadlock", "deadlock", "-2", 2])
+    assert.eq(go(many, max_messages = 5), ["deadlock", "deadlock", "3", 3])
+    assert.eq(go(many, until = max_messages(3)), ["deadlock", "deadlock", "2", 2])
+    assert.eq(go(many, until = max_messages(3), max_messages = 2), ["deadlock", "deadlock", "-1", 1])
     assert.eq(go(many, until = lambda work: len(work) == 2 and work[1].output == "-3"), ["done", "until", "-3", 3])
     assert.eq(go(many, until = lambda work, state: state.get("box/stop", True)), ["done", "until", "-1", 1])
     assert.eq(go(["1", "1", "2", "2"], until = converged()), ["done", "converged", "-1", 2])
@@ -141,6 +142,23 @@ def test_node_reached():
     turns = Protocol(next_speaker = lambda floor: None if floor.spoken else floor.members[floor.round - 1])
     r = talk(turns, [a, b, c], until = node_reached(b))
     assert.eq([r.status, r.reason, r.output, order()], ["done", "node_reached", "2", "a b"])
+
+def test_conditions_within_a_round():
+    three = lambda **kwargs: talk(None, [talker("d", "1"), talker("e", "2"), talker("f", "3")], **kwargs)
+    r = three(until = node_reached("e"))
+    assert.eq([r.status, r.reason, r.output, order()], ["done", "node_reached", "2", "d e"])
+    r = three(until = node_reached("e"), merge = "append")
+    assert.eq([r.status, r.reason, r.output, order()], ["done", "node_reached", ["1", "2"], "d e"])
+    r = three(until = node_reached("e"), merge = lambda drafts: "+".join([d.output for d in drafts]))
+    assert.eq([r.status, r.reason, r.output, order()], ["done", "node_reached", "1+2", "d e"])
+    r = three(max_messages = 1)
+    assert.eq([r.status, r.output, order()], ["deadlock", "1", "d"])
+    yes = Agent("yes", fn = {"agree": lambda task: True})
+    r = talk(None, [talker("d", "1"), yes], max_messages = 2)
+    assert.eq([r.status, r.output, [t["speaker"] for t in r.turns], order()], ["done", "1", ["d", "yes"], "d"])  # the last message settles it
+    boss = Agent("boss", fn = {"review": lambda task: "revise"})
+    r = Society("z").connect(talker("g", "1", "2"), boss, Oversight(max_messages = 3)).run("go")
+    assert.eq([r.status, r.output, order()], ["deadlock", "2", "g g"])
 
 def test_market():
     def bidder(name, *costs):

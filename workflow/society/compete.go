@@ -79,8 +79,8 @@ func (e *competition) check() error {
 		return errors.New("it has no resolve: give it JudgePicks, MajorityVote, BestScore, Escalate or a function")
 	case e.quorum < 0 || e.quorum > len(e.members):
 		return fmt.Errorf("quorum is %d of %d members: it can be 1 to %d, or left out", e.quorum, len(e.members), len(e.members))
-	case e.sh.Until != nil:
-		return errors.New("until has nothing to say here: the resolver decides")
+	case (e.negot == nil || len(e.negot.CooperateOn) == 0) && (e.sh.ends() || e.sh.MaxMessages > 0):
+		return errors.New("until and max_messages have nothing to say here, for each submits once: the resolver decides; timeout and deadline bound it")
 	}
 	if c, ok := e.resolve.(interface{ check(e *competition) error }); ok {
 		if err := c.check(e); err != nil {
@@ -316,11 +316,7 @@ func (d *Coopetition) bind(_ *Society, m []string) (inner, error) {
 		}
 	}
 	e := &coopetition{d: d, comp: &competition{members: m, sh: &d.Shared, resolve: plain(d.Resolve), quorum: d.Quorum, negot: d}}
-	until := d.Until
-	d.Until = nil
-	err := e.comp.check()
-	d.Until = until
-	if err != nil {
+	if err := e.comp.check(); err != nil {
 		return nil, err
 	}
 	draft, err := d.draft(d.CompeteOn)

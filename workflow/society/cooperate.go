@@ -223,6 +223,9 @@ func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error)
 	var subs []Submission
 	for _, m := range e.members {
 		w := r.last[m]
+		if w.State == "" && r.floor.Stopped() != "" {
+			continue
+		}
 		if w.State == "" {
 			return Verdict{Settled: true, Status: agent.Failed, Reason: m + " had no turn, and each has to give its part"}, nil
 		}

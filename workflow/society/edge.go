@@ -134,8 +134,11 @@ type Shared struct {
 	Protocol protocol.Spec
 	// Until ends rounds of cooperation with what there is.
 	Until func(ctx context.Context, round []Work) (bool, error)
-	// Stops are asked after each round; what they say ends it: see [protocol.StopCondition].
+	// Stops end it with what there is: see [protocol.StopCondition].
 	Stops []func(ctx context.Context, f *protocol.Floor) string
+	// MaxMessages is after how many turns it is a deadlock; 0 = no limit. Those
+	// that are taken at once are all heard.
+	MaxMessages int
 	// Guardrails look at every draft before anybody else sees it, and at what the
 	// interaction is about to give; their state is what [Options.State] gave. None
 	// reroutes.
@@ -286,6 +289,9 @@ func (s *Shared) rounds() int {
 	return s.MaxRounds
 }
 
+// ends reports whether a condition may end it with what there is.
+func (s *Shared) ends() bool { return s.Until != nil || len(s.Stops) > 0 }
+
 func (s *Shared) watches(what string) bool { return slices.Contains(s.Watch, what) }
 
 // sendsBack reports whether a guardrail may ask for more rounds.
@@ -326,8 +332,8 @@ func (s *Shared) check() error {
 	default:
 		return fmt.Errorf("society: on_timeout is %q; it is ESCALATE, RETRY_ONCE or TERMINATE", s.OnTimeout)
 	}
-	if s.MaxRounds < 0 || s.Timeout < 0 || s.Deadline < 0 {
-		return fmt.Errorf("society: max_rounds, timeout and deadline can't be below 0")
+	if s.MaxRounds < 0 || s.MaxMessages < 0 || s.Timeout < 0 || s.Deadline < 0 {
+		return fmt.Errorf("society: max_rounds, max_messages, timeout and deadline can't be below 0")
 	}
 	for _, g := range s.Guardrails {
 		if err := g.Valid(); err != nil {

@@ -70,7 +70,7 @@ func TestCompetition(t *testing.T) {
 	if labelOf(first, "LONG") != labelOf(second, "LONG") {
 		t.Error("a submission changed its label")
 	}
-	if got := society.Ranking(r); !reflect.DeepEqual(got, []string{"gentle", "fast"}) {
+	if got := r.Proceedings.Ranking; !reflect.DeepEqual(got, []string{"gentle", "fast"}) {
 		t.Errorf("got ranking %v", got)
 	}
 }
@@ -247,10 +247,10 @@ func TestMarket(t *testing.T) {
 		{"refuses", []any{30, nil, 50}, 0, agent.Done, "a", "cost is 30", []string{"a", "c"}},
 		{"fails", []any{30, errors.New("x"), 50}, 0, agent.Done, "a", "cost is 30", []string{"a", "c"}},
 		{"malformed", []any{30, "cheap", 50}, 0, agent.Done, "a", "cost is 30", []string{"a", "c"}},
-		{"reserve", []any{500, 600, 700}, 0, agent.Failed, "", "reserve: none of 3 reaches 400", []string{"a", "b", "c"}},
+		{"reserve", []any{500, 600, 700}, 0, agent.Failed, "", "reserve: none of 3 reaches 400", nil},
 		{"nobody", []any{nil, nil, nil}, 0, agent.Failed, "", "no_taker", nil},
 		{"all fail", []any{errors.New("x"), errors.New("x"), errors.New("x")}, 0, agent.Failed, "", "no submission: a: failed: x; b: failed: x; c: failed: x", nil},
-		{"quorum", []any{30, nil, nil}, 2, agent.Failed, "", "quorum: 1 of 2", []string{"a"}},
+		{"quorum", []any{30, nil, nil}, 2, agent.Failed, "", "quorum: 1 of 2", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := society.New("fleet", society.Options{})
@@ -258,8 +258,8 @@ func TestMarket(t *testing.T) {
 				Resolve: society.BestScore{Field: "cost", Lowest: true, Reserve: &reserve, Tie: "eta"},
 				Shared:  society.Shared{Protocol: &protocol.Market{Bid: bidSchema}}}))
 			r := run(t, e, "a job")
-			if r.Status != c.status || r.Winner != c.winner || !strings.HasPrefix(r.Reason, c.reason) || !reflect.DeepEqual(society.Ranking(r), c.ranking) || r.Usage.Calls != 0 {
-				t.Errorf("got %s %q %q %v", r.Status, r.Winner, r.Reason, society.Ranking(r))
+			if r.Status != c.status || r.Winner != c.winner || !strings.HasPrefix(r.Reason, c.reason) || !reflect.DeepEqual(r.Proceedings.Ranking, c.ranking) || r.Usage.Calls != 0 {
+				t.Errorf("got %s %q %q %v", r.Status, r.Winner, r.Reason, r.Proceedings.Ranking)
 			}
 		})
 	}

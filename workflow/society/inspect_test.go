@@ -51,6 +51,15 @@ func TestSeatsAreWhatRuns(t *testing.T) {
 
 // TestCalls: models are counted, with their tools and the person they fall back
 // on; functions and peers are not.
+// mute is a protocol in which nobody speaks.
+type mute struct{ protocol.Protocol }
+
+func (mute) Open([]string) (protocol.Protocol, error) { return mute{}, nil }
+func (mute) Next() []string                           { return nil }
+func (mute) Listeners(string) []string                { return nil }
+func (mute) Advance()                                 {}
+func (mute) Stop() string                             { return "" }
+
 func TestCalls(t *testing.T) {
 	model := func(name string, tools ...llm.Tool) *society.Agent {
 		return &society.Agent{Name: name, Speaker: society.Model(llm.Options{Tools: tools})}
@@ -164,7 +173,7 @@ func TestSightsAreHeard(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	silent := must(s.Cooperate(list{k.agent("d", draft("1")), k.agent("e", draft("2"))}, &society.Cooperation{
-		Merge: society.Append, Shared: society.Shared{Protocol: protocol.Own{NextSpeaker: func(int) (string, bool) { return "", false }}}}))
+		Merge: society.Append, Shared: society.Shared{Protocol: mute{}}}))
 	seats, err := silent.Seats("x")
 	if err != nil || len(seats) != 2 || seats[1].Agent != "e" {
 		t.Errorf("got %v, %v", seats, err)

@@ -1,6 +1,7 @@
 package society
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -204,7 +205,11 @@ func (r *run) settle(ctx context.Context) (Verdict, error) {
 // loop runs rounds of an edge until it is settled.
 func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 	r.edge, r.round, r.extra = e, 0, 0
-	floor, err := protocol.Open(r.spec(ctx, e), e.Members(), r.stops(ctx)...)
+	var stops []protocol.StopCondition
+	if !r.competes(e) { // of a coopetition they end what is agreed on
+		stops = r.stops(ctx)
+	}
+	floor, err := protocol.Open(r.spec(ctx, e), e.Members(), stops...)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -217,7 +222,7 @@ func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 			return Verdict{Cause: CauseDeadlock, Reason: "max_rounds"}, nil
 		}
 		if !floor.Begin() {
-			return r.stopped(floor)
+			return r.stopped(ctx, floor)
 		}
 		r.rounds++
 		r.work, r.pending, r.memo = slices.Clone(r.carry), nil, map[string]decided{}
@@ -244,21 +249,30 @@ func (r *run) spec(ctx context.Context, e inner) protocol.Spec {
 }
 
 func (r *run) stops(ctx context.Context) (list []protocol.StopCondition) {
-	for _, s := range r.rel.shared().Stops {
+	sh := r.rel.shared()
+	for _, s := range sh.Stops {
 		list = append(list, func(f *protocol.Floor) string { return s(ctx, f) })
+	}
+	if sh.MaxMessages > 0 {
+		list = append(list, protocol.MaxMessages(sh.MaxMessages))
 	}
 	return list
 }
 
 // stopped is what comes of a run that its protocol or a condition ended: a
 // limit is a deadlock, anything else is done with what there is.
-func (r *run) stopped(f *protocol.Floor) (Verdict, error) {
+func (r *run) stopped(ctx context.Context, f *protocol.Floor) (Verdict, error) {
 	if err := f.Err(); err != nil {
 		return Verdict{}, fmt.Errorf("protocol: %w", err)
 	}
 	why := f.Stopped()
 	if why == "max_messages" || why == "max_rounds" || r.newest() == nil {
 		return Verdict{Cause: CauseDeadlock, Reason: why}, nil
+	}
+	if e, ok := r.edge.(*cooperation); ok && e.mode == "" { // what there is has to be put together
+		v, err := e.Settle(ctx, r.work)
+		v.Reason = cmp.Or(v.Reason, why)
+		return v, err
 	}
 	return Verdict{Settled: true, Output: r.newest(), Reason: why}, nil
 }
@@ -308,6 +322,9 @@ func (r *run) attempt(ctx context.Context, e inner) (Verdict, error) {
 			}
 			if len(r.pending) == 0 {
 				break
+			}
+			if r.floor.Stopped() != "" {
+				return r.stopped(rc, r.floor)
 			}
 		}
 		late, err := r.batch(rc, e)
@@ -523,17 +540,6 @@ func child(w Work) agent.Result {
 		c.Reply = agent.Task{Input: w.Draft}.Text()
 	}
 	return c
-}
-
-// Ranking names those whose submissions count, best first, of a competition's
-// result.
-func Ranking(r agent.Result) (list []string) {
-	for _, c := range r.Children {
-		if c.OK() {
-			list = append(list, c.By)
-		}
-	}
-	return list
 }
 
 // shelve lays the outcome where the next edges find it.

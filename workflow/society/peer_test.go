@@ -145,7 +145,7 @@ func TestContractNet(t *testing.T) {
 		if res.Status != agent.Done || res.Winner != "crab" || time.Since(start) != 5*time.Second || !res.Tainted {
 			t.Errorf("got %+v after %v", res, time.Since(start))
 		}
-		if names := society.Ranking(res); fmt.Sprint(names) != "[crab mule wire]" {
+		if names := res.Proceedings.Ranking; fmt.Sprint(names) != "[crab mule wire]" {
 			t.Errorf("got ranking %v", names)
 		}
 		states := func() map[string]society.State {
@@ -285,7 +285,7 @@ func TestNextInRanking(t *testing.T) {
 			jobs[a.Name] = must(s.Connect(boss, a, &society.Delegation{Shared: society.Shared{MaxRounds: 1, Timeout: time.Minute, OnTimeout: society.Terminate}}))
 		}
 		var got []string
-		for _, name := range society.Ranking(run(t, e, "job")) {
+		for _, name := range run(t, e, "job").Proceedings.Ranking {
 			res := run(t, jobs[name], "job")
 			got = append(got, fmt.Sprintf("%s %s %q %v", name, res.Status, res.Reason, res.Output))
 			if res.OK() {

@@ -33,7 +33,7 @@ func (e *reviewed) forms(decisions ...string) error {
 	if e.sh.Protocol != nil {
 		return fmt.Errorf("a protocol has nothing to say here: one works, then the other decides")
 	}
-	if e.sh.Until != nil {
+	if e.sh.ends() {
 		return fmt.Errorf("until has nothing to say here: the reviewer decides when it is over")
 	}
 	draft, tokens, err := e.sh.product()

@@ -22,6 +22,7 @@ type Floor struct {
 	kept    []Message // of this round and the one before
 	batch   []Message // said at once, not heard yet
 	waiting int       // of the batch that have not spoken
+	between bool      // no round is under way
 	stopped string
 	dropped int
 	err     error
@@ -41,22 +42,28 @@ func Open(s Spec, members []string, stops ...StopCondition) (*Floor, error) {
 func (f *Floor) Begin() bool {
 	f.hear()
 	if f.round > 0 {
-		if f.stopped == "" {
+		if f.between = true; f.stopped == "" {
 			f.stopped = f.p.Stop()
 		}
-		for _, s := range f.stops {
-			if f.stopped == "" {
-				f.stopped = s(f)
-			}
-		}
+		f.ask()
 		if f.stopped != "" || f.Err() != nil {
 			return false
 		}
 		f.p.Advance()
 	}
+	f.between = false
 	f.round++
 	f.kept = slices.DeleteFunc(f.kept, func(m Message) bool { return m.Round < f.round-1 })
 	return true
+}
+
+// ask asks the conditions whether the run is over.
+func (f *Floor) ask() {
+	for _, s := range f.stops {
+		if f.stopped == "" {
+			f.stopped = s(f)
+		}
+	}
 }
 
 // Next gives those who speak now; none: the round is over. What the ones
@@ -85,6 +92,7 @@ func (f *Floor) Say(m Message) error {
 	f.spoken[m.From]++
 	f.batch = append(f.batch, m)
 	f.kept = append(f.kept, m)
+	f.ask()
 	return nil
 }
 
@@ -130,7 +138,8 @@ func (f *Floor) Err() error {
 // Round is the number of the round, from 1.
 func (f *Floor) Round() int { return f.round }
 
-// Stopped says why there are no more rounds.
+// Stopped says why nobody speaks any more; "" goes on. A protocol is asked
+// between rounds, conditions after every message, too.
 func (f *Floor) Stopped() string { return f.stopped }
 
 // Dropped counts messages that fell out of full inboxes.

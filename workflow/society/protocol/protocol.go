@@ -61,8 +61,8 @@ type Local interface {
 // error, after which it says nothing any more.
 type Faulty interface{ Err() error }
 
-// A StopCondition is asked after each round; it says why the run is over, or
-// gives "".
+// A StopCondition is asked after every message and after each round; it says why
+// the run is over, or gives "".
 type StopCondition func(f *Floor) string
 
 // MaxMessages ends a run after n messages.
@@ -75,17 +75,7 @@ func MaxMessages(n int) StopCondition {
 	}
 }
 
-// MaxRounds ends a run after n rounds.
-func MaxRounds(n int) StopCondition {
-	return func(f *Floor) string {
-		if f.round >= n {
-			return "max_rounds"
-		}
-		return ""
-	}
-}
-
-// NodeReached ends a run after the round in which an agent has spoken.
+// NodeReached ends a run when an agent has spoken.
 func NodeReached(name string) StopCondition {
 	return func(f *Floor) string {
 		if f.spoken[name] > 0 {
@@ -95,23 +85,13 @@ func NodeReached(name string) StopCondition {
 	}
 }
 
-// Converged ends a run when same finds nothing new in a round, given what was
-// said in the one before and in this.
+// Converged ends a run after a round in which same finds nothing new, given what
+// was said in the one before and in this.
 func Converged(same func(before, now []Message) bool) StopCondition {
 	return func(f *Floor) string {
 		before, now := f.said(f.round-1), f.said(f.round)
-		if f.round > 1 && len(now) > 0 && same(before, now) {
+		if f.between && f.round > 1 && len(now) > 0 && same(before, now) {
 			return "converged"
-		}
-		return ""
-	}
-}
-
-// Until ends a run when done says so.
-func Until(done func(now []Message) bool) StopCondition {
-	return func(f *Floor) string {
-		if done(f.said(f.round)) {
-			return "until"
 		}
 		return ""
 	}

@@ -1,8 +1,6 @@
 package protocol
 
-import (
-	"slices"
-)
+import "slices"
 
 // Queue lets the head of a line speak, who then goes to its end. A round is
 // over when as many have spoken as there are members.
@@ -48,71 +46,3 @@ func (q *queue) Listeners(speaker string) []string { return others(q.line, speak
 func (q *queue) Route(Message)                     {}
 func (q *queue) Advance()                          { q.left = len(q.line) }
 func (q *queue) Stop() string                      { return "" }
-
-// Own is a protocol of one's own made of functions; those that are nil do what
-// Sequential does.
-type Own struct {
-	NextSpeaker func(round int) (name string, ok bool)
-	Listeners   func(speaker string) []string
-	Route       func(m Message)
-	Advance     func()
-	ShouldStop  func() bool
-}
-
-// Open never fails.
-func (o Own) Open(members []string) (Protocol, error) {
-	return &own{o: o, sequential: sequential{order: slices.Clone(members)}, round: 1}, nil
-}
-
-type own struct {
-	o     Own
-	round int
-	turns int
-	sequential
-}
-
-// ownTurns bounds a round of a protocol that never ends one.
-const ownTurns = 1000
-
-func (p *own) Next() []string {
-	if p.o.NextSpeaker == nil {
-		return p.sequential.Next()
-	}
-	if p.turns++; p.turns > ownTurns {
-		return nil
-	}
-	name, ok := p.o.NextSpeaker(p.round)
-	if !ok || !slices.Contains(p.order, name) {
-		return nil
-	}
-	return []string{name}
-}
-
-func (p *own) Listeners(speaker string) []string {
-	if p.o.Listeners == nil {
-		return p.sequential.Listeners(speaker)
-	}
-	return p.o.Listeners(speaker)
-}
-
-func (p *own) Route(m Message) {
-	if p.o.Route != nil {
-		p.o.Route(m)
-	}
-}
-
-func (p *own) Advance() {
-	p.round++
-	p.turns = 0
-	p.sequential.Advance()
-	if p.o.Advance != nil {
-		p.o.Advance()
-	}
-}
-
-func (p *own) Stop() string {
-	if p.o.ShouldStop != nil && p.o.ShouldStop() {
-		return "should_stop"
-	}
-	return ""
-}
