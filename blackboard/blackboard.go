@@ -153,10 +153,11 @@ type Entry struct {
 	Time    time.Time
 	Writer  string
 	TTL     time.Duration // 0 = stays
+	Durable bool          // it is kept on disk
 }
 
 func (s *state) entry(key string) Entry {
-	return Entry{Key: key, Value: s.value, Version: s.version, Time: time.Unix(0, s.at).UTC(), Writer: s.writer, TTL: s.ttl}
+	return Entry{Key: key, Value: s.value, Version: s.version, Time: time.Unix(0, s.at).UTC(), Writer: s.writer, TTL: s.ttl, Durable: s.keep}
 }
 
 // Open opens the board's file, or makes it, or with no Path makes a board in

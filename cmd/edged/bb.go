@@ -37,6 +37,7 @@ type bbEntry struct {
 	Time    time.Time `json:"time,omitzero"`
 	Writer  string    `json:"writer,omitempty"`
 	TTL     string    `json:"ttl,omitempty"`
+	Durable bool      `json:"durable,omitempty"` // it is kept on disk
 }
 
 func (c *cli) bbVerb() *cobra.Command {
@@ -225,7 +226,7 @@ func (r *robot) noKey(key string) error {
 }
 
 func shown(e blackboard.Entry) bbEntry {
-	s := bbEntry{Key: e.Key, Value: e.Value, Version: e.Version, Time: e.Time, Writer: e.Writer}
+	s := bbEntry{Key: e.Key, Value: e.Value, Version: e.Version, Time: e.Time, Writer: e.Writer, Durable: e.Durable}
 	if e.TTL > 0 {
 		s.TTL = e.TTL.Round(time.Second).String()
 	}
