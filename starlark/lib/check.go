@@ -81,6 +81,7 @@ type Summary struct {
 	Triggers   []TriggerSummary   `json:"triggers,omitempty"` // what wakes background agents
 	Background *background.Status `json:"background,omitempty"`
 	Workflows  []workflow.Outline `json:"workflows,omitempty"` // trees, with the state of their latest runs
+	Places     map[string]string  `json:"places,omitempty"`    // of agents and nodes, by name: file:line:column
 	Running    int                `json:"running"`             // runs of handlers and timers
 	Waiting    int                `json:"waiting"`             // durable waits
 }
@@ -122,7 +123,7 @@ func (b *Behaviour) Summary() Summary {
 	for _, p := range parts {
 		s.Handlers = append(s.Handlers, p.summary())
 	}
-	s.Workflows = b.Workflows()
+	s.Workflows, s.Places = b.Workflows(), b.places()
 	st := b.root.Status()
 	if len(st.Children) > 0 {
 		s.Background = &st

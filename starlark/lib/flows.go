@@ -63,6 +63,13 @@ func (s *flows) nest(f *flow) {
 	}
 }
 
+// declared lists all nodes that are made at top level.
+func (s *flows) declared() []*flow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*flow(nil), s.made...)
+}
+
 func (s *flows) trees() (list []*flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
