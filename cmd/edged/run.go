@@ -37,6 +37,7 @@ type robot struct {
 	runOptions
 	started time.Time
 	memory  memory
+	machine machine // what is under it
 	log     *slog.Logger
 
 	bus      *bus.Bus

@@ -44,6 +44,7 @@ type status struct {
 	Scripts lib.Summary       `json:"scripts"`
 	Reload  string            `json:"reload,omitempty"` // why the last one was refused
 	Memory  memoryUse         `json:"memory"`
+	Machine machineUse        `json:"machine"`
 	Bus     bus.Stats         `json:"bus"`
 	Board   blackboard.Status `json:"board"`
 	Devices []hw.Status       `json:"devices"`
@@ -78,7 +79,7 @@ func (r *robot) status() status {
 	s := status{
 		Name: r.cfg.Name, Dir: absolute(r.cfg.Dir()), PID: os.Getpid(), Version: version,
 		Mode: "run", Sim: r.sim, Dry: r.dry, Started: r.started.UTC(), Uptime: time.Since(r.started).Seconds(),
-		Scripts: running.Summary(), Memory: readMemory(r.memory), Bus: r.bus.Stats(), Board: r.board.Status(),
+		Scripts: running.Summary(), Memory: readMemory(r.memory), Machine: r.machine.read(), Bus: r.bus.Stats(), Board: r.board.Status(),
 		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Page: r.page.state(), Tree: r.tree.Status(),
 	}
 	if refused != nil {
