@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -234,6 +235,7 @@ func (r *robot) pageRoutes() map[string]web.Route {
 		"POST /api/v1/answer":  {Do: r.handleAnswer, With: answeredWith},
 		"POST /api/v1/confirm": {Do: r.handleConfirm, With: confirmed},
 	}
+	maps.Copy(routes, r.pageViews())
 	return routes
 }
 
