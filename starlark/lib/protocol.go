@@ -86,7 +86,7 @@ var orderRows = []row{
 		return ordered("Broadcast", p)
 	}},
 	{value.Func{
-		Name: "Market", Doc: "Lets members bid, in a competition. Bidders are told how the last one ended; with a budget the winner pays its bid, or is paid it where the lowest wins.",
+		Name: "Market", Doc: "Lets members bid, in a competition. Bidders are told how the last one ended; with a budget the winner pays its bid, or is paid it where the lowest wins, and what each has lasts through restarts.",
 		Example: "Market(bid = {\"cost\": \"(int, 0..1000)\", \"eta_s\": \"(int, 0..3600)\"})",
 		Params: []value.Param{
 			{Name: "bid", Type: outputType, Doc: "The form of a bid; missing: the edge's artifact."},

@@ -76,7 +76,7 @@ func (b *Behaviour) society(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	o := society.Options{
-		Description: c.String("description"), Log: b.turnLog(), Seed: uint64(c.Int64("seed")),
+		Description: c.String("description"), Log: b.turnLog(), Lasting: script.Loading(c.Thread), Seed: uint64(c.Int64("seed")),
 		Human: &society.Agent{Name: society.HUMAN, Role: "the person", Speaker: b.people(name), Patience: personTime},
 		Trace: b.tellTurn(name), Send: b.tellEvent(name), Guarded: b.tellRail(name), Key: b.worldKey, Trusted: b.trusted,
 	}

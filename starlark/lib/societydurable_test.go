@@ -2,6 +2,7 @@ package lib_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,5 +142,43 @@ on("box/go", lambda ev: bus.publish("box/ended", e.run(ev.payload).output))
 			t.Errorf("got %v, %s", got, r.errors())
 		}
 		r.stop(next)
+	})
+}
+
+// TestMarketIsResumed: bidders have after a restart what they had before, and
+// hear how the last market ended; who is given another budget begins with that.
+func TestMarketIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		r.host.Turns = society.NewLog(r.board.Records("turns"), society.LogOptions{})
+		const main = `
+def bidder(name):
+    def bid(task, turn):
+        bus.publish("box/asked", "%s: %s" % (name, ", ".join([l for l in turn.prompt.split("\n") if "balance" in l or "Last" in l])))
+        return {"price": task[name]}
+    return Agent(name, fn = bid)
+
+m = Market(bid = {"price": "(int, 0..1000)"}, budget = {"a": 100, "b": 100}, simultaneous = False)
+e = Society("x").compete([bidder("a"), bidder("b")], Competition(protocol = m, resolve = BestScore("price")))
+on("box/go", lambda ev: bus.publish("box/won", e.run(ev.payload).winner))
+`
+		b := r.start(main)
+		r.publish("box/go", map[string]any{"a": 70, "b": 60})
+		time.Sleep(time.Second)
+		b = r.restart(b, main)
+		r.publish("box/go", map[string]any{"a": 50, "b": 40}) // a has 30 left
+		time.Sleep(time.Second)
+		b = r.restart(b, strings.Replace(main, `"a": 100`, `"a": 80`, 1))
+		r.publish("box/go", map[string]any{"a": 80, "b": 1})
+		time.Sleep(time.Second)
+		won := r.payloads("box/won")
+		want := "a: Your balance: 100, b: Your balance: 100, " +
+			"a: Last time: a won with 70, Your balance: 30, b: Last time: a won with 70, Your balance: 100, " +
+			"a: Last time: b won with 40, Your balance: 80, b: Last time: b won with 40, Your balance: 60"
+		if got := r.said(); got != want || fmt.Sprint(won) != "[a b a]" {
+			t.Errorf("got %s, %v: %s", got, won, r.errors())
+		}
+		r.stop(b)
 	})
 }

@@ -145,7 +145,7 @@ func (e *competition) ask(r *run, who string) (question, bool) {
 	return q, true
 }
 
-func (e *competition) read(_ *run, who string, v map[string]any) (Work, error) {
+func (e *competition) read(r *run, who string, v map[string]any) (Work, error) {
 	w := Work{Draft: v["draft"]}
 	if e.whole {
 		w.Draft = v
@@ -154,7 +154,7 @@ func (e *competition) read(_ *run, who string, v map[string]any) (Work, error) {
 		return w, nil
 	}
 	if price, ok := e.price(w.Draft); ok && e.paid() > 0 {
-		if err := e.market.Affordable(who, price); err != nil {
+		if err := e.market.Affordable(r.key, who, price); err != nil {
 			return Work{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
 	}
@@ -259,17 +259,18 @@ func (e *competition) won(v Verdict, subs []Submission) Verdict {
 
 // clear notes how a market ended, once nothing can change it any more: who won
 // pays or is paid, and a market without a winner is an outcome, too.
-func (r *run) clear(res agent.Result, err error) {
+func (r *run) clear(ctx context.Context, res agent.Result, err error) error {
 	e, ok := r.i.e.(*competition)
 	if !ok || e.market == nil || agent.StatusOf(err) == agent.Cancelled {
-		return
+		return nil
 	}
 	if err != nil || res.Status != "" && res.Status != agent.Done || res.Winner == "" {
-		e.market.Settle("", 0)
-		return
+		e.market.Settle(r.key, "", 0)
+	} else {
+		price, _ := e.price(r.last[res.Winner].Draft)
+		e.market.Settle(r.key, res.Winner, e.paid()*price)
 	}
-	price, _ := e.price(r.last[res.Winner].Draft)
-	e.market.Settle(res.Winner, e.paid()*price)
+	return r.s.o.Log.keep(ctx, e.market.Ledger)
 }
 
 // submissions gives those that count, in member order, and says of the others

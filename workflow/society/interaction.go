@@ -161,7 +161,9 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 		res.Output = map[string]any{"shared": r.coop.Output, "won": nil}
 	}
 	if !waits {
-		r.clear(res, err)
+		if bad := r.clear(ctx, res, err); err == nil {
+			err = bad
+		}
 		r.award(context.WithoutCancel(ctx), res, err)
 	}
 	if err == nil && (res.Status == "" || res.Status == agent.Done) && res.Reply != "" {

@@ -12,6 +12,7 @@ import (
 
 	"edged/agent"
 	"edged/workflow"
+	"edged/workflow/society/protocol"
 )
 
 // State is how a turn ended.
@@ -83,6 +84,7 @@ type Log struct {
 	runs  []string   // oldest first
 	turns map[string][]Turn
 	taken map[string]int // how often an interaction was at a place of a run
+	books map[string]*protocol.Ledger
 }
 
 // NewLog opens the turns of a store; nil keeps them in memory.
@@ -93,11 +95,18 @@ func NewLog(store workflow.Store, o LogOptions) *Log {
 	if o.Text <= 0 {
 		o.Text = 16 << 10
 	}
-	l := &Log{store: store, o: o, turns: map[string][]Turn{}, taken: map[string]int{}}
+	l := &Log{store: store, o: o, turns: map[string][]Turn{}, taken: map[string]int{}, books: map[string]*protocol.Ledger{}}
 	if store == nil {
 		return l
 	}
 	for name, text := range store.All() {
+		if market, ok := strings.CutPrefix(name, marketPrefix); ok {
+			b := new(protocol.Ledger)
+			if json.Unmarshal(text, b) == nil {
+				l.books[market] = b
+			}
+			continue
+		}
 		var t Turn
 		if json.Unmarshal(text, &t) == nil && name == t.name() {
 			l.turns[t.key()] = append(l.turns[t.key()], t)
@@ -189,6 +198,42 @@ func (l *Log) put(ctx context.Context, t Turn, sync bool) error {
 	}
 	if err != nil {
 		return fmt.Errorf("society: record turn %d of %s: %w", t.N, t.Edge, err)
+	}
+	return nil
+}
+
+// marketPrefix is in front of the names of ledgers, among those of turns.
+const marketPrefix = "market/"
+
+// ledger gives that of a market, always the same.
+func (l *Log) ledger(market string) *protocol.Ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.books[market] == nil {
+		l.books[market] = new(protocol.Ledger)
+	}
+	return l.books[market]
+}
+
+// keep writes a ledger down, if it is one of the log's.
+func (l *Log) keep(ctx context.Context, b *protocol.Ledger) error {
+	l.mu.Lock()
+	name := ""
+	for market, own := range l.books {
+		if own == b {
+			name = marketPrefix + market
+		}
+	}
+	l.mu.Unlock()
+	if l.store == nil || name == "" {
+		return nil
+	}
+	text, err := json.Marshal(b)
+	if err == nil {
+		err = l.store.Put(context.WithoutCancel(ctx), name, text, true)
+	}
+	if err != nil {
+		return fmt.Errorf("society: keep balances of %s: %w", name, err)
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ type Options struct {
 	EscalateTo  string // name of the agent that decides when nobody else can
 	Human       *Agent // who stands for the name HUMAN
 	Log         *Log   // where turns are kept; nil: the latest, in memory
+	Lasting     bool   // its markets go on with the balances that Log has under its name
 	// Trace hears of every turn that is over, from several goroutines at once.
 	Trace func(ctx context.Context, t Turn)
 	// Send hands on an event that an agent sent along an edge.
@@ -252,6 +253,9 @@ func (s *Society) make(members []string, r Relation) (*Interaction, error) {
 	i := &Interaction{s: s, r: r, e: e, members: members, name: sh.Name}
 	if i.name == "" {
 		i.name = s.name + "/" + r.kind() + "(" + strings.Join(members, ",") + ")"
+	}
+	if c, ok := e.(*competition); ok && c.market != nil && s.o.Lasting {
+		c.market.Ledger = s.o.Log.ledger(s.name + "/" + i.name)
 	}
 	for _, other := range s.edges {
 		if other.r.kind() == r.kind() && r.binary() && slices.Equal(other.members, members) {

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // A Market lets members bid. It outlives its runs: it keeps the balances, so
@@ -18,21 +16,11 @@ type Market struct {
 	Turns bool            // one after the other instead of all at once
 	// Budget is what each bidder has at first; nil: nobody counts.
 	Budget map[string]float64
+	// Ledger is what it remembers; nil: as long as the market lives.
+	Ledger *Ledger
 
-	mu       sync.Mutex // guards the rest
-	balances map[string]float64
-	outcomes []Outcome
+	own Ledger
 }
-
-// An Outcome is what a round of bidding came to.
-type Outcome struct {
-	Winner   string // "" nobody
-	Price    float64
-	Balances map[string]float64 // after it; nil without a budget
-}
-
-// outcomesKept bounds what a market remembers.
-const outcomesKept = 64
 
 // ErrBudget is why a bid beyond its bidder's balance does not count.
 var ErrBudget = errors.New("protocol: bid is beyond the bidder's balance")
@@ -52,58 +40,48 @@ func (m *Market) Open(members []string) (Protocol, error) {
 	return t, nil
 }
 
-// Affordable says whether a bidder can pay a price; without a budget all can.
-func (m *Market) Affordable(name string, price float64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.Budget == nil {
-		return nil
+// book gives the ledger, locked, with a balance for each who has a budget.
+func (m *Market) book() *Ledger {
+	l := m.Ledger
+	if l == nil {
+		l = &m.own
 	}
-	m.begin()
-	if have := m.balances[name]; price > have {
+	l.mu.Lock()
+	l.begin(m.Budget)
+	return l
+}
+
+// Affordable says whether a bidder can pay a price; without a budget all can, and
+// in a run that was settled before.
+func (m *Market) Affordable(run, name string, price float64) error {
+	l := m.book()
+	defer l.mu.Unlock()
+	if have := l.Balances[name]; m.Budget != nil && price > have && !l.settled(run) {
 		return fmt.Errorf("%w: %s has %v and bids %v", ErrBudget, name, have, price)
 	}
 	return nil
 }
 
-func (m *Market) begin() {
-	if m.balances == nil {
-		m.balances = maps.Clone(m.Budget)
-	}
-}
-
 // Settle notes an outcome: the winner pays the price, or is paid it if the
-// price is negative.
-func (m *Market) Settle(winner string, price float64) Outcome {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	o := Outcome{Winner: winner, Price: price}
-	if m.Budget != nil {
-		m.begin()
-		if winner != "" {
-			m.balances[winner] -= price
-		}
-		o.Balances = maps.Clone(m.balances)
-	}
-	m.outcomes = append(m.outcomes, o)
-	if n := len(m.outcomes) - outcomesKept; n > 0 {
-		m.outcomes = slices.Delete(m.outcomes, 0, n)
-	}
-	return o
+// price is negative. Of a run that has one already it notes nothing; "" is
+// another one each time.
+func (m *Market) Settle(run, winner string, price float64) {
+	l := m.book()
+	defer l.mu.Unlock()
+	l.settle(Outcome{run, winner, price}, m.Budget != nil)
 }
 
 // Balance is what a bidder has.
 func (m *Market) Balance(name string) float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.begin()
-	return m.balances[name]
+	l := m.book()
+	defer l.mu.Unlock()
+	return l.Balances[name]
 }
 
 // Outcomes gives the latest outcomes, the oldest first: what is broadcast to
 // all bidders of the next round.
 func (m *Market) Outcomes() []Outcome {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.outcomes)
+	l := m.book()
+	defer l.mu.Unlock()
+	return slices.Clone(l.Outcomes)
 }

@@ -1,6 +1,7 @@
 package protocol_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,16 +140,41 @@ func TestStrangersDontListen(t *testing.T) {
 
 func TestMarketBalances(t *testing.T) {
 	m := &protocol.Market{Budget: map[string]float64{"a": 10, "b": 5}}
-	if err := m.Affordable("b", 6); err == nil {
+	if err := m.Affordable("", "b", 6); err == nil {
 		t.Error("got no error for a bid of 6 with 5, want one")
 	}
-	m.Settle("a", 7)
-	m.Settle("b", -2)
-	if o := m.Settle("", 0); fmt.Sprint(o.Balances) != "map[a:3 b:7]" || len(m.Outcomes()) != 3 || m.Balance("a") != 3 {
-		t.Errorf("got %v", o.Balances)
+	m.Settle("", "a", 7)
+	m.Settle("", "b", -2)
+	m.Settle("", "", 0)
+	if len(m.Outcomes()) != 3 || m.Balance("a") != 3 || m.Balance("b") != 7 {
+		t.Errorf("got %v, %v", m.Balance("a"), m.Balance("b"))
 	}
-	if m.Affordable("a", 4) == nil || m.Affordable("a", 3) != nil {
+	if m.Affordable("", "a", 4) == nil || m.Affordable("", "a", 3) != nil {
 		t.Error("what is affordable does not follow the balance")
+	}
+	m.Settle("one", "a", 2)
+	m.Settle("one", "a", 2)
+	if m.Balance("a") != 1 || m.Affordable("one", "a", 2) != nil {
+		t.Errorf("a run was settled twice: got %v", m.Balance("a"))
+	}
+}
+
+// TestLedger: a market goes on with a ledger; who has another budget now begins
+// with that.
+func TestLedger(t *testing.T) {
+	m := &protocol.Market{Budget: map[string]float64{"a": 10, "b": 5}, Ledger: &protocol.Ledger{}}
+	m.Settle("one", "a", 7)
+	m.Settle("two", "b", 1)
+	text, err := json.Marshal(m.Ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := &protocol.Market{Budget: map[string]float64{"a": 10, "b": 8, "c": 1}, Ledger: &protocol.Ledger{}}
+	if err := json.Unmarshal(text, again.Ledger); err != nil {
+		t.Fatal(err)
+	}
+	if again.Balance("a") != 3 || again.Balance("b") != 8 || again.Balance("c") != 1 || len(again.Outcomes()) != 2 {
+		t.Errorf("got %v %v %v from %s", again.Balance("a"), again.Balance("b"), again.Balance("c"), text)
 	}
 }
 
