@@ -30,8 +30,9 @@ type Status struct {
 	LastError string     `json:"last_error,omitempty"`
 	Backtrace string     `json:"backtrace,omitempty"`
 	NextRetry *time.Time `json:"next_retry,omitempty"`
-	Abandoned int        `json:"abandoned,omitempty"` // children that ignored their stop, ever
-	Lingering bool       `json:"lingering,omitempty"` // an abandoned run is still there
+	Left      *int       `json:"restarts_left,omitempty"` // that a supervisor allows now
+	Abandoned int        `json:"abandoned,omitempty"`     // children that ignored their stop, ever
+	Lingering bool       `json:"lingering,omitempty"`     // an abandoned run is still there
 	Detail    any        `json:"detail,omitempty"`
 	Children  []Status   `json:"children,omitempty"`
 }
@@ -57,7 +58,8 @@ func (s *Supervisor) Status() Status {
 	s.mu.Lock()
 	st := Status{Name: s.name, Kind: "supervisor", State: Stopped, Strategy: s.opt.Strategy.String(), Abandoned: s.abandoned}
 	if l := s.life; l != nil {
-		st.State, st.Restarts, st.Since = l.state, l.restarts, &l.since
+		left := l.window.left(time.Now())
+		st.State, st.Restarts, st.Since, st.Left = l.state, l.restarts, &l.since, &left
 		if l.reason != nil {
 			st.LastError = l.reason.Error()
 		}
@@ -100,7 +102,7 @@ func describe(st *Status, svc Service) {
 		st.Kind, st.Detail = "agent", v.detail()
 	case *Supervisor:
 		inner := v.Status()
-		st.Kind, st.Strategy, st.Abandoned, st.Children = inner.Kind, inner.Strategy, inner.Abandoned, inner.Children
+		st.Kind, st.Strategy, st.Left, st.Abandoned, st.Children = inner.Kind, inner.Strategy, inner.Left, inner.Abandoned, inner.Children
 	case Describer:
 		st.Detail = v.Describe()
 	}

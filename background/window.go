@@ -29,6 +29,17 @@ func (w *window) allow(now time.Time) bool {
 	return true
 }
 
+// left is how many restarts are allowed at now.
+func (w *window) left(now time.Time) int {
+	since, n := now.Add(-w.span), w.max
+	for _, t := range w.times {
+		if t.After(since) {
+			n--
+		}
+	}
+	return n
+}
+
 // backoff is the wait before restart number attempt (from 0) in a row.
 func backoff(base, most time.Duration, attempt int) time.Duration {
 	if base <= 0 {

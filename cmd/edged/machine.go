@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +19,19 @@ type machineUse struct {
 	CPU  *float64 `json:"cpu,omitempty"`  // percent of all cores, since it was asked before
 	Temp *float64 `json:"temp,omitempty"` // the hottest part, °C
 	Load *float64 `json:"load,omitempty"` // of a minute
+}
+
+func (m machineUse) String() string {
+	var words []string
+	for _, x := range []struct {
+		what string
+		v    *float64
+	}{{"CPU %.0f %%", m.CPU}, {"load %.2f", m.Load}, {"%.0f °C", m.Temp}} {
+		if x.v != nil {
+			words = append(words, fmt.Sprintf(x.what, *x.v))
+		}
+	}
+	return orElse(strings.Join(words, ", "), "says nothing of itself")
 }
 
 // machine remembers what it read last.

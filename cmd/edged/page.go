@@ -7,17 +7,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"edged/cmd/edged/internal/config"
-	"edged/cmd/edged/internal/control"
 	"edged/cmd/edged/internal/web"
 	"edged/hw"
 )
@@ -30,6 +29,8 @@ type page struct {
 	server  *web.Server
 	token   string
 	trouble string // why there is none
+	deeds   *deeds
+	saving  sync.Mutex // one test at a time
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
@@ -88,13 +89,17 @@ func (p *page) listen(r *robot) (err error) {
 	if p.token, _, err = web.Token(tokenFile(r.cfg)); err != nil {
 		return err
 	}
+	if p.deeds, err = watchDeeds(r.bus); err != nil {
+		return err
+	}
 	run := r.started.UTC().Format("20060102T150405.000")
 	if r.recorder != nil {
 		run = r.recorder.Run()
 	}
 	p.server, err = web.Listen(web.Options{
 		Listen: c.Listen, Names: c.Names, Cert: r.cfg.Path(c.Cert), Key: r.cfg.Path(c.Key), Token: p.token,
-		Name: r.cfg.Name, Run: run, Bus: r.bus, Log: r.log, Routes: r.pageRoutes(), Health: r.health,
+		Name: r.cfg.Name, Run: run, Bus: r.bus, Log: r.log, Routes: r.pageRoutes(),
+		Plain: r.plainPage, Health: r.health, Metrics: r.metrics,
 	})
 	return err
 }
@@ -113,6 +118,7 @@ func pageTrouble(listen string, err error) string {
 }
 
 func (r *robot) closePage() {
+	r.page.deeds.close()
 	if r.page.cancel != nil {
 		r.page.cancel()
 		<-r.page.done
@@ -209,186 +215,4 @@ func sleepingPage(cfg *config.Config) (a pageAddress, err error) {
 	a.URL = scheme + "://" + net.JoinHostPort(host, port)
 	a.Open = withToken(a.URL, a.Token)
 	return a, nil
-}
-
-// pageRoutes is what is where: a handler of the socket, and how its request is
-// made from that of HTTP.
-func (r *robot) pageRoutes() map[string]web.Route {
-	routes := map[string]web.Route{
-		"GET /api/v1/status":    {Do: r.handleStatus},
-		"GET /api/v1/inspect":   {Do: r.handleInspect, With: nothing},
-		"GET /api/v1/graph":     {Do: r.handlePictures, With: byName(func(n string) any { return graphRequest{n} })},
-		"GET /api/v1/why":       {Do: r.handleWhy, With: byName(func(n string) any { return whyRequest{n} })},
-		"GET /api/v1/questions": {Do: r.handleQuestions},
-		"GET /api/v1/board":     {Do: r.handleBB, With: func(q *web.Query) (any, error) { return bbRequest{Op: "show", Key: q.Get("prefix")}, nil }},
-		"GET /api/v1/devices":   {Do: r.handleDevices},
-		"GET /api/v1/agents":    {Do: r.handleAgents},
-		"GET /api/v1/runs":      {Do: r.handleRuns, With: func(*web.Query) (any, error) { return runsRequest{Op: "list"}, nil }},
-		"GET /api/v1/runs/{id}": {Do: r.handleRuns, With: func(q *web.Query) (any, error) { return runsRequest{Op: "show", ID: q.Path("id")}, nil }},
-		"GET /api/v1/turns":     {Do: r.handleRuns, With: func(*web.Query) (any, error) { return runsRequest{Op: "turns"}, nil }},
-		"GET /api/v1/turns/{id}": {Do: r.handleRuns, With: func(q *web.Query) (any, error) {
-			return runsRequest{Op: "turns", ID: q.Path("id"), As: q.Get("as")}, nil
-		}},
-		"POST /api/v1/stop":    {Do: r.handleStop, With: stopAsked},
-		"POST /api/v1/resume":  {Do: r.handleResume},
-		"POST /api/v1/ask":     {Do: r.handleSaid, With: asked, Lines: func(q *web.Query) bool { return streamed(q) }},
-		"POST /api/v1/answer":  {Do: r.handleAnswer, With: answeredWith},
-		"POST /api/v1/confirm": {Do: r.handleConfirm, With: confirmed},
-	}
-	maps.Copy(routes, r.pageViews())
-	return routes
-}
-
-func nothing(*web.Query) (any, error) { return struct{}{}, nil }
-
-// byName makes a request of the parameter name.
-func byName(make func(name string) any) func(*web.Query) (any, error) {
-	return func(q *web.Query) (any, error) { return make(q.Get("name")), nil }
-}
-
-// stopAsked is a stop whatever it says.
-func stopAsked(q *web.Query) (any, error) {
-	s := stopRequest{Reason: q.Get("reason")}
-	_ = q.Into(&s)
-	if s.Reason == "" {
-		s.Reason = "the page"
-	}
-	return s, nil
-}
-
-// asked are a person's words.
-func asked(q *web.Query) (any, error) {
-	a := askRequest{Text: q.Get("text"), Agent: q.Get("agent")}
-	if err := q.Into(&a); err != nil {
-		return nil, err
-	}
-	if a.Text = strings.TrimSpace(a.Text); a.Text == "" {
-		return nil, control.Usagef("ask: nothing was said")
-	}
-	return a, nil
-}
-
-func streamed(q *web.Query) bool {
-	var a askRequest
-	return q.Into(&a) == nil && a.Stream
-}
-
-func answeredWith(q *web.Query) (any, error) {
-	a := struct{ ID, Answer string }{q.Get("id"), q.Get("answer")}
-	if err := q.Into(&a); err != nil {
-		return nil, err
-	}
-	if a.ID == "" || strings.TrimSpace(a.Answer) == "" {
-		return nil, control.Usagef("answer: want the id of a question, and an answer")
-	}
-	return answerRequest{Words: []string{a.ID, a.Answer}}, nil
-}
-
-func confirmed(q *web.Query) (any, error) {
-	a := struct {
-		ID  string
-		Yes *bool
-	}{ID: q.Get("id")}
-	if said := q.Get("yes"); said != "" {
-		yes := said == "yes" || said == "true"
-		a.Yes = &yes
-	}
-	if err := q.Into(&a); err != nil {
-		return nil, err
-	}
-	if a.ID == "" || a.Yes == nil {
-		return nil, control.Usagef("confirm: want the id of a question, and yes: true or false")
-	}
-	return confirmRequest{ID: a.ID, Yes: *a.Yes}, nil
-}
-
-// handleSaid is ask: with stream every piece, else the result alone.
-func (r *robot) handleSaid(ctx context.Context, with json.RawMessage, send func(any) error) error {
-	var q askRequest
-	if err := json.Unmarshal(with, &q); err != nil || q.Stream {
-		return r.handleAsk(ctx, with, send)
-	}
-	return r.handleAsk(ctx, with, func(v any) error {
-		if p, ok := v.(askPart); ok && p.Result != nil {
-			return send(p.Result)
-		}
-		return nil
-	})
-}
-
-// handlePictures is graph as --json prints it.
-func (r *robot) handlePictures(_ context.Context, with json.RawMessage, send func(any) error) error {
-	var q graphRequest
-	if err := json.Unmarshal(with, &q); err != nil {
-		return control.Usagef("graph: %v", err)
-	}
-	running, _ := r.scripts.behaviour()
-	list, err := pictures(running, q.Name)
-	if err != nil {
-		return err
-	}
-	plain := make([]any, len(list))
-	for i, p := range list {
-		plain[i] = p.plain()
-	}
-	return send(plain)
-}
-
-// questions are those that wait for a person.
-type questions struct {
-	Confirm []openConfirm `json:"confirm"` // calls of tools; yes or no
-	Answer  []openInquiry `json:"answer"`  // in words
-}
-
-type openConfirm struct {
-	question
-	Words string `json:"words"`
-}
-
-type openInquiry struct {
-	inquiry
-	Words string `json:"words"`
-	Wait  string `json:"wait"`
-}
-
-func (r *robot) questions() questions {
-	q := questions{Confirm: []openConfirm{}, Answer: []openInquiry{}}
-	for _, one := range r.persons.list() {
-		q.Confirm = append(q.Confirm, openConfirm{one, one.String()})
-	}
-	for _, one := range r.persons.inquiries() {
-		q.Answer = append(q.Answer, openInquiry{one, one.String(), one.wait()})
-	}
-	return q
-}
-
-func (r *robot) handleQuestions(_ context.Context, _ json.RawMessage, send func(any) error) error {
-	return send(r.questions())
-}
-
-func (r *robot) handleDevices(_ context.Context, _ json.RawMessage, send func(any) error) error {
-	return send(append([]hw.Status{}, r.rig.Devices()...))
-}
-
-// agentCard is an agent as the page shows it.
-type agentCard struct {
-	Name         string   `json:"name"`
-	Models       []string `json:"models,omitempty"`
-	Capabilities []string `json:"capabilities,omitempty"`
-}
-
-func (r *robot) handleAgents(_ context.Context, _ json.RawMessage, send func(any) error) error {
-	running, _ := r.scripts.behaviour()
-	list := []agentCard{}
-	for _, a := range running.Agents() {
-		c := agentCard{Name: a.Name()}
-		if m, ok := a.(interface{ Models() []string }); ok {
-			c.Models = m.Models()
-		}
-		if m, ok := a.(interface{ Capabilities() []string }); ok {
-			c.Capabilities = m.Capabilities()
-		}
-		list = append(list, c)
-	}
-	return send(list)
 }

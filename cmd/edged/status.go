@@ -39,6 +39,7 @@ type status struct {
 	Sim     bool              `json:"sim,omitempty"`
 	Dry     bool              `json:"dry,omitempty"`
 	Stop    *hw.StopRecord    `json:"stop,omitempty"`
+	Time    time.Time         `json:"time"`
 	Started time.Time         `json:"started"`
 	Uptime  float64           `json:"uptime"` // seconds
 	Scripts lib.Summary       `json:"scripts"`
@@ -78,7 +79,7 @@ func (r *robot) status() status {
 	running, refused := r.scripts.behaviour()
 	s := status{
 		Name: r.cfg.Name, Dir: absolute(r.cfg.Dir()), PID: os.Getpid(), Version: version,
-		Mode: "run", Sim: r.sim, Dry: r.dry, Started: r.started.UTC(), Uptime: time.Since(r.started).Seconds(),
+		Mode: "run", Sim: r.sim, Dry: r.dry, Time: time.Now().UTC(), Started: r.started.UTC(), Uptime: time.Since(r.started).Seconds(),
 		Scripts: running.Summary(), Memory: readMemory(r.memory), Machine: r.machine.read(), Bus: r.bus.Stats(), Board: r.board.Status(),
 		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Page: r.page.state(), Tree: r.tree.Status(),
 	}
@@ -185,6 +186,7 @@ func (s *status) write(w io.Writer, all bool) {
 	m := s.Memory
 	fmt.Fprintf(w, "memory    %s resident, heap %s, %s\n", rough(config.Size(m.Resident)), rough(config.Size(m.Heap)), m.Aim)
 	fmt.Fprintf(w, "  %d collections, longest pause under %.2f ms, %d goroutines\n", m.Collections, m.Pause*1000, m.Goroutines)
+	fmt.Fprintf(w, "machine   %s\n", s.Machine)
 	s.writeBus(w, all)
 	b := s.Board
 	fmt.Fprintf(w, "board     %s, %d keys, %d changes not on disk yet, %d sets, %d commits, %d requests wait\n", b.Mode, b.Keys, b.Dirty, b.Sets, b.Commits, b.Requests)

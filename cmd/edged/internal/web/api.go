@@ -151,8 +151,8 @@ func (s *Server) route(route Route) http.Handler {
 		switch {
 		case err != nil:
 			s.fail(w, r, route, err)
-		case route.Form:
-			http.Redirect(w, r, "/", http.StatusSeeOther)
+		case route.Form != nil:
+			s.formDone(w, r, route.Form(last))
 		default:
 			s.answer(w, http.StatusOK, last)
 		}
@@ -224,9 +224,25 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, msg 
 		s.answer(w, status, map[string]string{"error": msg})
 		return
 	}
+	s.note(w, status, msg)
+}
+
+// formDone leads back to the page, or says what came of it first.
+func (s *Server) formDone(w http.ResponseWriter, r *http.Request, words string) {
+	if words == "" {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	s.note(w, http.StatusOK, words)
+}
+
+// note is a page with nothing but words.
+func (s *Server) note(w http.ResponseWriter, status int, words string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slow))
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "<!doctype html><meta charset=utf-8><title>%d</title><p>%s<p><a href=\"/\">back</a>\n", status, html.EscapeString(msg)) // the client sees what came
+	_, _ = fmt.Fprintf(w, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><title>%s</title><link rel=stylesheet href=\"/page.css\"><pre>%s</pre><p><a href=\"/\">back</a>\n",
+		html.EscapeString(s.o.Name), html.EscapeString(words)) // the client sees what came
 }
 
 // pageAsked reports whether a person waits for the answer.

@@ -59,8 +59,9 @@ type Route struct {
 	// Fail is the status of an error that is not the fault of the request's
 	// form: 404 for GET and 409 for POST if it is 0.
 	Fail int
-	// Form is a page's form: it is answered by leading back to the page.
-	Form bool
+	// Form makes words of the last piece of an answer to a page's form; without
+	// words, and if all went well, the browser is led back to the page.
+	Form func(last any) string
 	// Lines is asked whether the answer is to be sent piece by piece, as lines
 	// of JSON; nil is no.
 	Lines func(q *Query) bool
