@@ -112,6 +112,45 @@ def test_cooperation():
     a = cast(a = [draft("hall")], b = [draft("dock")])
     check("what was put together", outcome(Society("x").cooperate([a["a"], a["b"]], join))[:3], ["blocked", "short: long", "hall and dock"])
 
+def test_parts():
+    PLAN = Artifact("plan", schema = {"type": "object", "properties": {"room": {"type": "string"}, "speed": {"type": "integer"}}, "required": ["room"]})
+    def no_attic(part):
+        return "there is no room called attic" if part.get("room") == "attic" else None
+    def fields(a, b, on, **kwargs):
+        a = cast(a = [draft(x) for x in a], b = [draft(x) for x in b])
+        return outcome(Society("x").cooperate([a["a"], a["b"]], Cooperation(merge = "fields", artifacts = [PLAN], guardrails = [rail(on, no_attic)], **kwargs)))
+    got = fields([{"room": "attic"}, {"room": "hall"}], [{"speed": 1}], "revise")
+    check("the part again", got, ["done", "", {"room": "hall", "speed": 1}, "", "a b a"])
+    first, again = model.prompts()[-2], model.prompts()[-1]
+    assert.true("attic" not in first.text.replace("there is no room called attic", ""))
+    assert.contains(again.user, "there is no room called attic")
+    got = fields([{"speed": 1}], [{"room": "attic"}, {"room": "attic"}], "revise", max_rounds = 2)
+    check("no more rounds", got, ["deadlock", "deadlock", {"speed": 1}, "", "a b b"])
+    got = fields([{"room": "attic"}], [], "block")
+    check("block", [got[0], got[1], got[4]], ["blocked", "known-rooms: there is no room called attic", "a"])
+    a = cast(a = [draft({"room": "hall"})], b = [draft({"speed": 9})])
+    both = Guardrail("slow", lambda plan: "too fast" if plan.get("speed") == 9 and plan.get("room") == "hall" else None)
+    e = Society("x").cooperate([a["a"], a["b"]], Cooperation(merge = "fields", artifacts = [PLAN], guardrails = [both]))
+    check("the whole too", outcome(e)[:3], ["blocked", "slow: too fast", {"room": "hall", "speed": 9}])
+
+def test_shared_half():
+    agree = json.encode({"agree": True})
+    shared = lambda room: draft({"door": room})
+    def attic(x):
+        return "no attic" if x == {"door": "attic"} else None
+    def talk(a, b, on, lead = []):
+        a = cast(a = a, b = b, lead = lead)
+        e = Society("x", escalate_to = a["lead"] if lead else None).negotiate([a["a"], a["b"]], Coopetition(cooperate_on = ["door"], compete_on = ["claim"],
+            resolve = lambda subs: "a", guardrails = [rail(on, attic)], max_rounds = 2))
+        return outcome(e)
+    got = talk([shared("attic"), json.encode({"agree": False, "draft": {"door": "hall"}}), draft("1")], [shared("dock"), agree, draft("2")], "revise")
+    check("revise", got[:3], ["done", "", {"shared": {"door": "hall"}, "won": "1"}])
+    assert.eq(got[4].split(" ")[:4], ["a", "b", "a", "b"])
+    got = talk([shared("attic")], [], "block")
+    check("block", got, ["blocked", "known-rooms: no attic", {"door": "attic"}, "", "a"])
+    got = talk([shared("attic")] * 2, [shared("attic")] * 2, "revise", lead = [shared("attic")])
+    check("also the lead is looked at", [got[0], got[1], got[4]], ["blocked", "no attic", "a b a b lead"])
+
 def test_state():
     bb.set("box/closed", "hall")
     g = Guardrail("open", lambda plan, state: "it is closed" if state["box/closed"] == plan else None)

@@ -389,7 +389,10 @@ func (e *coopetition) both(ctx context.Context, r *run) (Verdict, error) {
 		if err == nil && v.Cause != "" {
 			v, err = r.escalate(ctx, v)
 		}
-		if err != nil || v.Status != "" && v.Status != agent.Done {
+		if err == nil && v.done() {
+			r.final(ctx, &v)
+		}
+		if err != nil || !v.done() {
 			return v, err
 		}
 		r.coop = v

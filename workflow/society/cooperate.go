@@ -155,6 +155,10 @@ func (e *cooperation) ask(r *run, who string) (question, bool) {
 		}
 		mine := r.clash[who]
 		switch lack := r.lacking(e); {
+		case r.last[who].State == Returned:
+			q.ask = "Give your fields again with regard to the comments; leave out what is not yours."
+		case r.sentBack(e):
+			return question{}, false
 		case len(mine) > 0:
 			q.ask = fmt.Sprintf("Several of you filled in %s differently. Give your fields again; leave out what is not yours.", strings.Join(mine, ", "))
 		case len(lack) > 0:
@@ -288,10 +292,15 @@ func (e *cooperation) until(ctx context.Context, r *run, round []Work) (Verdict,
 // merged settles it if no field was filled in differently by several, and none
 // that is needed is missing.
 func (e *cooperation) merged(ctx context.Context, r *run, round []Work) (Verdict, error) {
-	if r.clash = r.clashes(e); len(r.clash) > 0 || len(r.lacking(e)) > 0 {
+	if r.clash = r.clashes(e); len(r.clash) > 0 || len(r.lacking(e)) > 0 || r.sentBack(e) {
 		return e.until(ctx, r, round)
 	}
 	return Verdict{Settled: true, Output: r.newest()}, nil
+}
+
+// sentBack reports whether somebody has to do its part again.
+func (r *run) sentBack(e *cooperation) bool {
+	return slices.ContainsFunc(e.members, func(m string) bool { return r.last[m].State == Returned })
 }
 
 // lacking names the fields that are needed and nobody has filled in.

@@ -78,6 +78,8 @@ type Verdict struct {
 	again   bool     // one more round of submissions
 }
 
+func (v Verdict) done() bool { return v.Status == "" || v.Status == agent.Done }
+
 // Cause is why an interaction goes up the escalation chain.
 type Cause string
 

@@ -45,26 +45,20 @@ func allButBlock(on workflow.Reaction) bool { return on != workflow.Block }
 func (r *run) guards() []workflow.Guardrail { return r.rel.shared().Guardrails }
 func (r *run) competes(e inner) bool        { _, ok := e.(*competition); return ok }
 
-// early says which reactions a draft meets as it is made; nil is none.
+// early says which reactions a draft meets as it is made.
 func (r *run) early(e inner) func(workflow.Reaction) bool {
-	switch e := e.(type) {
-	case *competition:
+	if r.competes(e) {
 		return allButBlock
-	case *cooperation:
-		if _, both := r.rel.(*Coopetition); both || e.mode == Fields {
-			return nil // it is one part of what is given
-		}
 	}
 	return always
 }
 
 // guarded asks the guardrails about what a member just made.
 func (r *run) guarded(ctx context.Context, e inner, who string, w Work) Work {
-	meant := r.early(e)
-	if len(r.guards()) == 0 || meant == nil || w.Draft == nil || w.Agrees {
+	if len(r.guards()) == 0 || w.Draft == nil || w.Agrees {
 		return w
 	}
-	w.Draft, w.sent, w.blocked = r.look(ctx, who, w.Draft, meant)
+	w.Draft, w.sent, w.blocked = r.look(ctx, who, w.Draft, r.early(e))
 	if w.sent == "" && w.blocked == "" {
 		r.mu.Lock()
 		r.passed[render(w.Draft)] = true

@@ -485,7 +485,7 @@ func (r *run) newest() any {
 
 // result makes the run's result.
 func (r *run) result(ctx context.Context, v Verdict, err error) (agent.Result, error) {
-	if err == nil && (v.Status == "" || v.Status == agent.Done) {
+	if err == nil && v.done() {
 		r.final(ctx, &v)
 	}
 	if v.Output == nil && (err != nil || v.Status != "") {
@@ -497,7 +497,7 @@ func (r *run) result(ctx context.Context, v Verdict, err error) (agent.Result, e
 	if res.By == "" {
 		res.By = r.i.name
 	}
-	res.Proceedings = r.proceedings(v, err == nil && (v.Status == "" || v.Status == agent.Done))
+	res.Proceedings = r.proceedings(v, err == nil && v.done())
 	if v.Output != nil {
 		res.Reply = agent.Task{Input: v.Output}.Text()
 	}
