@@ -134,6 +134,8 @@ s.compete([a, j], Competition(resolve = BestScore("cost"), artifacts = [Artifact
 s.compete([b, j], Competition(resolve = BestScore("cost", tie = "eta"), protocol = Market(bid = {"cost": "(int)"})))
 s.compete([b, a, j], Competition(resolve = BestScore("cost", tie = "eta"), protocol = Market(bid = {"cost": "(number)", "eta": "(int)"})))
 s.connect(a, b, Oversight(timeout = "30s"))
+s.negotiate([a, b], Coopetition(cooperate_on = ["x"], compete_on = ["y"], resolve = JudgePicks(j), timeout = "2m"), name = "enough")
+s.negotiate([a, b], Coopetition(cooperate_on = ["x"], compete_on = ["y"], resolve = JudgePicks(j), timeout = "100s"), name = "short")
 `)
 	if err != nil {
 		t.Fatal(shown(err))
@@ -148,6 +150,9 @@ s.connect(a, b, Oversight(timeout = "30s"))
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
+	}
+	if !strings.Contains(text, "short: a round may take 6 model calls of 20s") || strings.Contains(text, "enough: ") {
+		t.Errorf("a round of a coopetition agrees, or competes: got\n%s", text)
 	}
 	if len(b.Societies()) != 1 || b.Societies()[0].Name() != "home" {
 		t.Errorf("got %v", b.Societies())

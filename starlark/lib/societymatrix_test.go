@@ -76,7 +76,7 @@ def test_worker():
     oversight("worker, lead", ESCALATE, dict(worker = [SLOW], boss = [], lead = [draft("mine")]),
         ["done", LATE + "worker: decided by lead", "mine", "", "worker lead"])
     oversight("worker, lead is slow", ESCALATE, dict(worker = [SLOW], boss = [], lead = [SLOW]),
-        ["escalated", "no_answer", None, "", "worker lead"])
+        ["escalated", "no_answer: timeout: somebody did not answer in time: worker; lead: timeout: no answer in time", None, "", "worker lead"])
     oversight("worker, then not", RETRY_ONCE, dict(worker = [SLOW, draft("d")], boss = [word("approve")]),
         ["done", "", "d", "", "worker worker boss"])
     oversight("worker, twice", RETRY_ONCE, dict(worker = [SLOW, SLOW], boss = []),
@@ -271,7 +271,8 @@ def test_escalation_target():
     for bad, _ in BADS + [(CRASH, "")]:
         a = cast(worker = [draft("d")], boss = [word("revise", "no")], lead = [bad, bad])
         got = outcome(Society("x").connect(a["worker"], a["boss"], Oversight(max_rounds = 1, on_deadlock = Escalate(a["lead"]))))
-        check(bad, got[:3], ["escalated", "no_answer", "d"])
+        check(bad, [got[0], got[2]], ["escalated", "d"])
+        assert.contains(got[1], "no_answer: deadlock; lead: %s: " % ("failed" if bad == CRASH else "invalid"))
         assert.eq(len(got[4].split(" ")), 3 if bad == CRASH else 4)
 
 def test_cooperation():
@@ -326,7 +327,7 @@ def test_deadlock():
     check("nobody", review(), ["deadlock", "deadlock", "2", "", asked])
     check("named", review(up = True, lead = [word("approve")]), ["done", "deadlock: decided by lead", "2", "", asked + " lead"])
     check("society's", review(society = True, lead = [word("reject")]), ["rejected", "deadlock: decided by lead", "2", "", asked + " lead"])
-    check("revise is no answer", review(up = True, lead = [word("revise"), word("revise")]), ["escalated", "no_answer", "2", "", asked + " lead lead"])
+    check("revise is no answer", review(up = True, lead = [word("revise"), word("revise")]), ["escalated", "no_answer: deadlock; lead: invalid: verdict must be one of approve, reject", "2", "", asked + " lead lead"])
     # The nearest delegator above is next in the chain.
     a = cast(pm = [word("approve")], worker = [draft("1")], boss = [word("revise")], lead = [])
     s = Society("x", escalate_to = a["lead"])

@@ -39,13 +39,13 @@ def test_by_name_and_with_patience():
     e = Society("home").connect(a["worker"], a["boss"], Oversight(max_rounds = 1, on_deadlock = Escalate(HUMAN, timeout = "1m")))
     person.answers("approve", delay = "2m")
     r = e.run("x")
-    assert.eq([r.status, r.reason, r.output], ["escalated", "no_answer", "hall"])
+    assert.eq([r.status, r.reason, r.output], ["escalated", "no_answer: deadlock; HUMAN: timeout: no answer in time", "hall"])
 
 def test_nobody_is_there():
     a = cast(worker = [draft("hall")], boss = [word("revise", "no")])
     e = Society("home", escalate_to = HUMAN).connect(a["worker"], a["boss"], Oversight(max_rounds = 1))
     r = e.run("x")
-    assert.eq([r.status, r.reason], ["escalated", "no_answer"])
+    assert.eq([r.status, r.reason], ["escalated", "no_answer: deadlock; HUMAN: failed: nobody answered: graph: nobody can be asked now"])
 
 def test_a_person_reviews():
     a = cast(worker = [draft("1"), draft("2")])

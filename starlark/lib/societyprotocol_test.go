@@ -180,6 +180,16 @@ def test_market():
     e.run("go")
     assert.true("Draft of c: {\"price\":5}" in heard("d", 0))
 
+def test_market_that_nobody_wins():
+    s = Society("dear")
+    boss, a, b = Agent("boss", fn = lambda task, turn: "accept"), Agent("a", fn = lambda task: {"cost": 500}), Agent("b", fn = lambda task: {"cost": 600})
+    e = s.compete([a, b], Competition(protocol = Market(bid = {"cost": "(int, 0..1000)"}), resolve = BestScore("cost", highest = False, reserve = 400)))
+    r = e.run("one")
+    assert.eq([r.status, r.reason], ["failed", "reserve: none of 2 reaches 400"])
+    s.connect(boss, a, Delegation())
+    r = e.run("two")
+    assert.eq([r.status, r.reason], ["escalated", "no_answer: reserve: none of 2 reaches 400; boss: invalid: winner must be one of A, B"])
+
 def test_watchers():
     def same(name):
         return Agent(name, fn = {"work": lambda task: "same", "review": lambda task: {"verdict": "revise", "comments": "no"}})

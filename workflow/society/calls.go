@@ -47,6 +47,16 @@ func (i *Interaction) stages() (several, once, decide int) {
 	return rounds * per, 0, extra
 }
 
+// roundCalls counts those of the longest round. The caller holds the society's
+// lock.
+func (i *Interaction) roundCalls() int {
+	_, per, extra := i.asks()
+	if e, ok := i.e.(*coopetition); ok && e.coop != nil { // they agree in one round and compete in another
+		return max(per, extra)
+	}
+	return per + extra
+}
+
 // asks counts calls of models: in each of how many rounds, and besides. The
 // caller holds the society's lock.
 func (i *Interaction) asks() (rounds, per, extra int) {

@@ -72,9 +72,9 @@ func (s *Society) Check(perCall time.Duration) (list []Problem) {
 		if perCall <= 0 || sh.Timeout <= 0 {
 			continue
 		}
-		_, per, extra := i.asks()
-		if need := time.Duration(per+extra) * perCall; need > sh.Timeout {
-			add(Problem{Rule: "timeout", Edge: i.name, Text: fmt.Sprintf("%s: a round may take %d model calls of %v, which is more than its timeout of %v", i.name, per+extra, perCall, sh.Timeout),
+		n := i.roundCalls()
+		if need := time.Duration(n) * perCall; need > sh.Timeout {
+			add(Problem{Rule: "timeout", Edge: i.name, Text: fmt.Sprintf("%s: a round may take %d model calls of %v, which is more than its timeout of %v", i.name, n, perCall, sh.Timeout),
 				Hint: fmt.Sprintf("give it %v, or fewer who are asked", need), Warning: true})
 		}
 	}

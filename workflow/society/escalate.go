@@ -84,7 +84,8 @@ func (r *run) escalate(ctx context.Context, why Verdict) (Verdict, error) {
 		return Verdict{}, err
 	}
 	if t.State != OK {
-		return Verdict{Settled: true, Status: agent.Escalated, Reason: "no_answer", By: name, Output: r.newest()}, nil
+		reason = fmt.Sprintf("no_answer: %s; %s: %s: %s", reason, name, t.State, t.Why)
+		return Verdict{Settled: true, Status: agent.Escalated, Reason: reason, By: name, Output: r.newest(), Ranking: why.Ranking}, nil
 	}
 	return r.decidedBy(name, reason, v, subs), nil
 }

@@ -19,7 +19,7 @@ func TestTargetThatNeverAnswers(t *testing.T) {
 		}
 		e := must(s.Connect(k.agent("a", draft("D")), k.agent("b", slow{time.Hour, nil}), &society.Oversight{Shared: society.Shared{Timeout: 5 * time.Second}}))
 		start := time.Now()
-		if r := run(t, e, "go"); r.Status != agent.Escalated || r.Reason != "no_answer" || r.Output != "D" || time.Since(start) != 10*time.Second || len(k.asked) != 3 {
+		if r := run(t, e, "go"); r.Status != agent.Escalated || r.Reason != "no_answer: timeout: somebody did not answer in time: b; lead: timeout: no answer in time" || r.Output != "D" || time.Since(start) != 10*time.Second || len(k.asked) != 3 {
 			t.Errorf("got %s %q after %v, %s", r.Status, r.Reason, time.Since(start), k.order())
 		}
 		lead.Patience = time.Minute // a person takes longer

@@ -265,8 +265,8 @@ func TestEscalation(t *testing.T) {
 		{"upstream", society.Options{EscalateTo: "nobody else"}, society.Oversight{}, true, nil, agent.Rejected, "deadlock: decided by pm", "pm", 3},
 		{"society's", society.Options{EscalateTo: "lead"}, society.Oversight{}, false, []any{review("reject", "no")}, agent.Rejected, "deadlock: decided by lead", "lead", 3},
 		{"nobody", society.Options{}, society.Oversight{}, false, nil, agent.Deadlock, "deadlock", "", 2},
-		{"mute", society.Options{EscalateTo: "lead"}, society.Oversight{}, false, []any{errors.New("dead")}, agent.Escalated, "no_answer", "lead", 3},
-		{"evasive", society.Options{EscalateTo: "lead"}, society.Oversight{}, false, []any{review("revise", "again")}, agent.Escalated, "no_answer", "lead", 4},
+		{"mute", society.Options{EscalateTo: "lead"}, society.Oversight{}, false, []any{errors.New("dead")}, agent.Escalated, "no_answer: deadlock; lead: failed: dead", "lead", 3},
+		{"evasive", society.Options{EscalateTo: "lead"}, society.Oversight{}, false, []any{review("revise", "again")}, agent.Escalated, "no_answer: deadlock; lead: invalid: verdict must be one of approve, reject", "lead", 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := newCast(t)
