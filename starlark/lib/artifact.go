@@ -30,7 +30,7 @@ var artifactKind = &value.Kind[*society.Artifact]{
 var artifactParams = []value.Param{
 	{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name: of what lies on the society's shelf, too."},
 	{Name: "schema", Type: outputType, Doc: "What it must be, as for Agent(output = …); what has no limit in it gets one. Missing: text."},
-	{Name: "max_tokens", Type: value.Between(value.Int, 1, 100_000), Doc: "How long a draft may be. One that is longer is asked for once more; then it does not count."},
+	{Name: "max_tokens", Type: value.Between(value.Int, 1, 100_000), Doc: "How long a draft may be, with four characters for a token: as text, or else as JSON without spaces. A model is stopped a little after it. One that is longer is asked for once more; then it does not count."},
 }
 
 const artifactDoc = "Names a work product. The first artifact of an edge is what its drafts must be; all of them are read from the society's shelf, where each interaction lays what came of it."

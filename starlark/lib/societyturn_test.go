@@ -102,10 +102,22 @@ def test_versions():
     assert.eq([r.status, r.reason], ["failed", "b had no turn, and each has to give its part"])
 
 def test_what_is_too_long():
-    long = Artifact("x", max_tokens = 10, schema = {"type": "object", "required": ["l"], "properties": {"l": {"type": "array", "items": {"type": "string"}}}})
-    r = Society("x").connect(Agent("w", fn = lambda task: {"l": ["a long way to go"] * 16}), Agent("r", fn = lambda task: "approve"), Oversight(artifacts = [long])).run("go")
+    FORM = {"type": "object", "properties": {"l": {"type": "array", "items": {"type": "string"}}, "n": {"type": "string"}}}
+    long = Artifact("x", max_tokens = 10, schema = FORM)
+    def make(draft, artifact = long):
+        return Society("x").connect(Agent("w", fn = lambda task: draft), Agent("r", fn = lambda task: "approve"), Oversight(artifacts = [artifact])).run("go")
+    most = {"l": ["a long way to go", "on and on!!"]}
+    assert.eq([len(json.encode(most)), make(most).status], [40, "done"])
+    r = make({"l": ["a long way to go", "on and on!!ü"]})
     assert.eq([r.status, r.turns[0]["state"]], ["failed", "invalid"])
-    assert.contains(r.reason, "it is longer than")
+    assert.contains(r.reason, "draft is longer than 10 tokens: it has 41 characters, and may have 40")
+    text = Artifact("x", max_tokens = 10, schema = {"type": "string"})
+    assert.eq([make("x" * 40, text).status, make("x" * 41, text).status], ["done", "failed"])
+    both = [Agent("a", fn = lambda task, turn: {"door": {"n": "x" * 40}}), Agent("b", fn = lambda task: True)]
+    r = Society("x").negotiate(both, Coopetition(cooperate_on = ["door"], compete_on = ["claim"], resolve = lambda subs: "a",
+        artifacts = [Artifact("door", max_tokens = 10, schema = FORM)])).run("go")
+    assert.eq(r.turns[0]["state"], "invalid")
+    assert.contains(r.turns[0]["why"], "door is longer than 10 tokens")
 
 def test_events():
     def work(task, ctx):

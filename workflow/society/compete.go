@@ -36,7 +36,7 @@ type competition struct {
 
 func (d *Competition) bind(_ *Society, m []string) (inner, error) {
 	e := &competition{members: m, sh: &d.Shared, resolve: plain(d.Resolve), quorum: d.Quorum}
-	draft, tokens, err := d.product()
+	draft, err := d.product()
 	if err == nil {
 		err = e.check()
 	}
@@ -50,7 +50,7 @@ func (d *Competition) bind(_ *Society, m []string) (inner, error) {
 		}
 		return e, nil
 	}
-	e.form, err = makeForm(tokens, draft)
+	e.form, err = makeForm(draft)
 	return e, err
 }
 
@@ -324,7 +324,7 @@ func (d *Coopetition) bind(_ *Society, m []string) (inner, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.comp.form, err = makeForm(0, draft); err != nil {
+	if e.comp.form, err = makeForm(draft); err != nil {
 		return nil, err
 	}
 	if len(d.CooperateOn) == 0 {
@@ -335,22 +335,21 @@ func (d *Coopetition) bind(_ *Society, m []string) (inner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e, e.coop.forms(field{name: "draft", schema: object}, 0)
+	return e, e.coop.forms(object)
 }
 
 // draft is one topic as it is, or several as an object.
 func (d *Coopetition) draft(topics []string) (field, error) {
 	if len(topics) == 1 {
 		a, _ := d.artifact(topics[0])
-		s, err := a.schema()
-		return field{name: "draft", schema: s}, err
+		return a.draft()
 	}
-	s, err := d.object(topics)
-	return field{name: "draft", schema: s}, err
+	return d.object(topics)
 }
 
-func (d *Coopetition) object(topics []string) (*schema.Schema, error) {
+func (d *Coopetition) object(topics []string) (field, error) {
 	s := &schema.Schema{Kind: schema.Object}
+	f := field{name: "draft", schema: s}
 	for _, t := range topics {
 		a, ok := d.artifact(t)
 		if !ok {
@@ -358,11 +357,12 @@ func (d *Coopetition) object(topics []string) (*schema.Schema, error) {
 		}
 		p, err := a.schema()
 		if err != nil {
-			return nil, err
+			return f, err
 		}
+		f.caps = append(f.caps, limit{"draft", t, a.MaxTokens})
 		s.Properties = append(s.Properties, schema.Property{Name: t, Schema: p, Required: true})
 	}
-	return s, nil
+	return f, nil
 }
 
 func (e *coopetition) Members() []string { return e.comp.Members() }

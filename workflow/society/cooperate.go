@@ -41,18 +41,18 @@ func (d *Cooperation) bind(_ *Society, m []string) (inner, error) {
 	case e.mode != "" && e.mode != Revise && e.mode != Fields && e.mode != Append:
 		return nil, fmt.Errorf("merge is %q; it is \"revise\", \"fields\", \"append\", a function or an agent", e.mode)
 	}
-	draft, tokens, err := d.product()
+	draft, err := d.product()
 	if err != nil {
 		return nil, err
 	}
-	return e, e.forms(draft, tokens)
+	return e, e.forms(draft)
 }
 
-func (e *cooperation) forms(draft field, tokens int) (err error) {
+func (e *cooperation) forms(draft field) (err error) {
 	if e.spec == nil {
 		e.spec = protocol.Sequential{}
 	}
-	if e.whole, err = makeForm(tokens, draft); err != nil {
+	if e.whole, err = makeForm(draft); err != nil {
 		return err
 	}
 	if e.mode == Fields {
@@ -70,13 +70,13 @@ func (e *cooperation) forms(draft field, tokens int) (err error) {
 		}
 		draft.schema = &part
 	}
-	if e.first, err = makeForm(tokens, draft); err != nil {
+	if e.first, err = makeForm(draft); err != nil {
 		return err
 	}
 	e.later = e.first
 	if e.mode == Revise {
 		draft.optional = true
-		e.later, err = makeForm(tokens, field{name: "agree", schema: &schema.Schema{Kind: schema.Boolean}}, draft)
+		e.later, err = makeForm(field{name: "agree", schema: &schema.Schema{Kind: schema.Boolean}}, draft)
 	}
 	return err
 }

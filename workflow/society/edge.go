@@ -275,13 +275,11 @@ func (d *Competition) deciders() []string { return decidersOf(d.Resolve) }
 func (d *Coopetition) deciders() []string { return decidersOf(d.Resolve) }
 
 // product is what a draft on this edge is: the first artifact, or text.
-func (s *Shared) product() (field, int, error) {
+func (s *Shared) product() (field, error) {
 	if len(s.Artifacts) == 0 {
-		return field{name: "draft", schema: textOf(draftLength)}, 0, nil
+		return field{name: "draft", schema: textOf(draftLength)}, nil
 	}
-	a := s.Artifacts[0]
-	sch, err := a.schema()
-	return field{name: "draft", schema: sch}, a.MaxTokens, err
+	return s.Artifacts[0].draft()
 }
 
 func (s *Shared) rounds() int {

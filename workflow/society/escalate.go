@@ -111,7 +111,7 @@ func (r *run) terminal() (question, []Submission, error) {
 		if len(subs) > 0 {
 			subs = r.labelled(subs)
 			q.ask = "They could not decide. Pick one submission; your word is final."
-			q.form, err = makeForm(0, field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: oneOf(labels(subs)...)})
+			q.form, err = makeForm(field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: oneOf(labels(subs)...)})
 			return q, subs, err
 		}
 	case r.newest() != nil:
@@ -120,7 +120,7 @@ func (r *run) terminal() (question, []Submission, error) {
 		if _, ok := r.rel.(*Delegation); ok {
 			yes, q.ask = "accept", "They could not settle it. Accept the work or reject it; your word is final."
 		}
-		q.form, err = makeForm(0, field{name: "comments", schema: textOf(wordsLength)}, field{name: "verdict", schema: oneOf(yes, "reject")})
+		q.form, err = makeForm(field{name: "comments", schema: textOf(wordsLength)}, field{name: "verdict", schema: oneOf(yes, "reject")})
 		return q, nil, err
 	}
 	q.ask = "Nobody did the task. Do it."
@@ -138,7 +138,7 @@ func (r *run) productForm() (*Form, error) {
 	case *competition:
 		return e.form, nil
 	}
-	return makeForm(0, field{name: "draft", schema: textOf(draftLength)})
+	return makeForm(field{name: "draft", schema: textOf(draftLength)})
 }
 
 // dossier is all that the target needs to decide.

@@ -1,12 +1,14 @@
 package society
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"edged/agent/llm/schema"
 )
@@ -16,7 +18,39 @@ type Form struct {
 	s      *schema.Schema
 	text   json.RawMessage
 	prose  string
-	tokens int // that an answer may have; 0 = not said
+	tokens int // that a model may write; 0 = not said
+	caps   []limit
+}
+
+// A limit is how long a property may be, or a part of it.
+type limit struct {
+	property, part string
+	tokens         int // 0 = not said
+}
+
+// tokenLength is how many characters a token is taken to have.
+const tokenLength = 4
+
+// within looks at the limits of an answer that fits: of text its characters
+// count, of anything else those of its JSON.
+func (f *Form) within(answer map[string]any) error {
+	for _, c := range f.caps {
+		v := answer[c.property]
+		if m, ok := v.(map[string]any); ok && c.part != "" {
+			v = m[c.part]
+		}
+		if v == nil || c.tokens == 0 {
+			continue
+		}
+		text, ok := v.(string)
+		if !ok {
+			text = render(v)
+		}
+		if n := utf8.RuneCountInString(text); n > tokenLength*c.tokens {
+			return fmt.Errorf("%w: %s is longer than %d tokens: it has %d characters, and may have %d", ErrMalformed, cmp.Or(c.part, c.property), c.tokens, n, tokenLength*c.tokens)
+		}
+	}
+	return nil
 }
 
 func newForm(s *schema.Schema) (*Form, error) {
@@ -55,14 +89,7 @@ func (f *Form) read(a Answer) (map[string]any, error) {
 		if text == "" {
 			return nil, fmt.Errorf("%w: it is empty", ErrMalformed)
 		}
-		if f.tokens > 0 && len(text) > 4*f.tokens+64 {
-			return nil, fmt.Errorf("%w: it is longer than %d tokens", ErrMalformed, f.tokens)
-		}
-		v, _, err := f.s.Accept([]byte(text))
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
-		}
-		return v.(map[string]any), nil
+		return f.accept([]byte(text))
 	}
 	v := f.filled(a.Value)
 	if m, ok := v.(map[string]any); !ok || f.lone() && m[f.s.Properties[0].Name] == nil {
@@ -72,16 +99,19 @@ func (f *Form) read(a Answer) (map[string]any, error) {
 		v = map[string]any{f.s.Properties[0].Name: v}
 	}
 	text, err := schema.Encode(v)
-	if f.tokens > 0 && len(text) > 4*f.tokens+64 {
-		return nil, fmt.Errorf("%w: it is longer than %d tokens", ErrMalformed, f.tokens)
-	}
-	if err == nil {
-		v, _, err = f.s.Accept(text)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	return v.(map[string]any), nil
+	return f.accept(text)
+}
+
+func (f *Form) accept(text []byte) (map[string]any, error) {
+	v, _, err := f.s.Accept(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	m := v.(map[string]any)
+	return m, f.within(m)
 }
 
 // filled lets a function leave out the reasons, call a decision one, and say it
@@ -149,29 +179,46 @@ type field struct {
 	name     string
 	schema   *schema.Schema
 	optional bool
+	tokens   int // that a model may write; 0 = not said
+	caps     []limit
 }
 
 // makeForm puts a form together, properties in alphabetical order: some servers
 // sort them, and the reasons must come before the decision all the same.
-func makeForm(tokens int, fields ...field) (*Form, error) {
+func makeForm(fields ...field) (*Form, error) {
 	sort.Slice(fields, func(i, j int) bool { return fields[i].name < fields[j].name })
 	s := &schema.Schema{Kind: schema.Object}
 	for _, f := range fields {
 		s.Properties = append(s.Properties, schema.Property{Name: f.name, Schema: f.schema, Required: !f.optional})
 	}
 	form, err := newForm(s)
-	if err == nil && tokens > 0 {
-		form.tokens = tokens + 32*len(fields)
+	if err != nil {
+		return nil, err
 	}
-	return form, err
+	for _, f := range fields {
+		form.caps = append(form.caps, f.caps...)
+		if f.tokens > 0 { // and what stands around it
+			form.tokens = f.tokens + 32*len(fields)
+		}
+	}
+	return form, nil
 }
 
 // An Artifact is a work product with a name. Those of an edge lie on the
 // society's shelf: what an interaction made is read by the next.
 type Artifact struct {
-	Name      string
-	Schema    json.RawMessage // what has no limit gets one; nil = text
-	MaxTokens int             // of a draft; 0 = what Schema allows, or about 500 for text
+	Name   string
+	Schema json.RawMessage // what has no limit gets one; nil = text
+	// MaxTokens is how long a draft may be, as text or else as JSON, with four
+	// characters for a token; a model stops a little after it. 0 = what Schema
+	// allows, or about 500 for text.
+	MaxTokens int
+}
+
+// draft is a draft of it, in a form.
+func (a Artifact) draft() (field, error) {
+	s, err := a.schema()
+	return field{name: "draft", schema: s, tokens: a.MaxTokens, caps: []limit{{"draft", "", a.MaxTokens}}}, err
 }
 
 // schema is what a draft of it must be.
@@ -185,7 +232,7 @@ func (a Artifact) schema() (*schema.Schema, error) {
 	if a.Schema == nil {
 		n := draftLength
 		if a.MaxTokens > 0 {
-			n = 4 * a.MaxTokens
+			n = tokenLength * a.MaxTokens
 		}
 		return textOf(n), nil
 	}

@@ -122,7 +122,7 @@ func (j JudgePicks) calls(int) int {
 func (j JudgePicks) form(labels []string) (*Form, error) {
 	winner := oneOf(append(slices.Clone(labels), "none")...)
 	if j.OutputSchema == nil {
-		return makeForm(0, field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: winner})
+		return makeForm(field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: winner})
 	}
 	s, err := schema.Parse(j.OutputSchema)
 	if err != nil {
@@ -321,7 +321,7 @@ func (m MajorityVote) Resolve(ctx context.Context, subs []Submission) (Verdict, 
 }
 
 func (m MajorityVote) prompt(r *run, voter string, subs []Submission) (Prompt, error) {
-	form, err := makeForm(0, field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: oneOf(labels(subs)...)})
+	form, err := makeForm(field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: oneOf(labels(subs)...)})
 	if err != nil {
 		return Prompt{}, err
 	}

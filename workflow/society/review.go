@@ -36,7 +36,7 @@ func (e *reviewed) forms(decisions ...string) error {
 	if e.sh.ends() {
 		return fmt.Errorf("until has nothing to say here: the reviewer decides when it is over")
 	}
-	draft, tokens, err := e.sh.product()
+	draft, err := e.sh.product()
 	if err != nil {
 		return err
 	}
@@ -44,10 +44,10 @@ func (e *reviewed) forms(decisions ...string) error {
 	if e.delegation {
 		fields = append(fields, field{name: "progress", schema: textOf(80), optional: true})
 	}
-	if e.work, err = makeForm(tokens, fields...); err != nil {
+	if e.work, err = makeForm(fields...); err != nil {
 		return err
 	}
-	e.verdict, err = makeForm(0, field{name: "comments", schema: textOf(wordsLength)}, field{name: "verdict", schema: oneOf(decisions...)})
+	e.verdict, err = makeForm(field{name: "comments", schema: textOf(wordsLength)}, field{name: "verdict", schema: oneOf(decisions...)})
 	return err
 }
 
