@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -134,6 +135,7 @@ func (d *checkup) examine(ctx context.Context, models bool) {
 	names := d.scripts(ctx)
 	d.devices()
 	d.broker(ctx)
+	d.page(ctx)
 	if models {
 		d.models(ctx, names)
 	}
@@ -218,6 +220,35 @@ func (d *checkup) broker(ctx context.Context) {
 		}
 		d.check("broker", err, m.Listen+" is free", "another program has the port; set mqtt.listen")
 	}
+}
+
+// page looks whether the operator can see the robot.
+func (d *checkup) page(ctx context.Context) {
+	listen := d.cfg.Page.Listen
+	switch {
+	case d.now != nil && d.now.Page.Trouble != "":
+		d.add("page", unwell, d.now.Page.Trouble, "")
+	case d.now != nil && d.now.Page.URL != "":
+		d.add("page", healthy, d.now.Page.URL, "")
+	case d.now != nil || listen == "off":
+		d.add("page", noted, "off", "")
+	default:
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+		if err == nil {
+			l.Close()
+			_, err = d.pageCert()
+		}
+		d.check("page", err, listen+" is free", "set page.listen to a free port, page.cert and page.key to files that fit")
+	}
+}
+
+// pageCert reads the page's certificate, if it has one.
+func (d *checkup) pageCert() (tls.Certificate, error) {
+	p := d.cfg.Page
+	if p.Cert == "" {
+		return tls.Certificate{}, nil
+	}
+	return tls.LoadX509KeyPair(d.cfg.Path(p.Cert), d.cfg.Path(p.Key))
 }
 
 // knock opens and closes a connection.

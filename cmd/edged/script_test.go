@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"edged": func() { os.Exit(Main()) }})
+	testscript.Main(m, map[string]func(){"edged": func() { os.Exit(Main()) }, "http": func() { os.Exit(httpMain()) }})
 }
 
 // TestScript runs testdata/script: one file for a verb, and one for each kind
