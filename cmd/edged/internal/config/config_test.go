@@ -65,6 +65,11 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[[mqtt.entities]]\nid = \"door\"\nkind = \"swich\"\n", `entity "door": unknown kind "swich"; did you mean "switch"?`},
 		{"[mqtt]\nentities = 3\n", `want a list of tables, [[mqtt.entities]]`},
 		{"[devices.lamp]\nfile = \"x\"\n", `device "lamp" has no driver`},
+		{"[page]\nlisten = \"7878\"\n", `page.listen is "7878", not host:port; write "127.0.0.1:7878", or "off"`},
+		{"[page]\nlisten = \"0.0.0.0:7878\"\n", `page.listen "0.0.0.0:7878" can be reached from outside`},
+		{"[page]\nlisten = \":7878\"\n", `can be reached from outside`},
+		{"[page]\nlisten = \"robot.local:7878\"\n", `can be reached from outside`},
+		{"[page]\ncert = \"c.pem\"\n", `page.cert and page.key go together`},
 		{"[allow]\nbus.pbu = [\"a\"]\n", `unknown key "allow.bus.pbu"; did you mean "allow.bus.pub"?`},
 	} {
 		_, err := Load(folder(t, x.text), nil, nil)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Who may do what. A token in a file that only its owner reads; a browser gets
@@ -89,6 +90,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		headers(w.Header())
+		if r.ContentLength != 0 { // also a body that nobody wants is read to its end
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.slow))
+		}
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 		switch {
 		case !s.known(r.Host):

@@ -101,10 +101,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*Query, error) {
 	if r.Method != http.MethodPost {
 		return q, nil
 	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(slow)) // a connection that has none ends as well
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = rc.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -112,6 +109,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*Query, error) {
 	case err != nil:
 		return nil, &Error{http.StatusRequestTimeout, "page: the body did not come: " + err.Error()}
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // what is done may take its time
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/x-www-form-urlencoded" && !json.Valid(b) {
 		if q.form, err = url.ParseQuery(string(b)); err != nil {
 			return nil, control.Usagef("page: the form is not one: %v", err)
@@ -171,7 +169,7 @@ func (s *Server) lines(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		_ = rc.SetWriteDeadline(time.Now().Add(slow))
+		_ = rc.SetWriteDeadline(time.Now().Add(s.o.slow))
 		if _, err := w.Write(append(b, '\n')); err != nil {
 			return err
 		}
@@ -192,7 +190,7 @@ func (s *Server) answer(w http.ResponseWriter, status int, v any) {
 		status, b = http.StatusInternalServerError, []byte(`{"error":"page: the answer has no JSON form"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slow))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.slow))
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n')) // the client sees what came
 }
@@ -239,7 +237,7 @@ func (s *Server) formDone(w http.ResponseWriter, r *http.Request, words string) 
 // note is a page with nothing but words.
 func (s *Server) note(w http.ResponseWriter, status int, words string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slow))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.slow))
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintf(w, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><title>%s</title><link rel=stylesheet href=\"/page.css\"><pre>%s</pre><p><a href=\"/\">back</a>\n",
 		html.EscapeString(s.o.Name), html.EscapeString(words)) // the client sees what came

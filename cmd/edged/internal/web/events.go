@@ -267,7 +267,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.stream.quit()
-	v := &viewer{w: w, rc: http.NewResponseController(w), s: s.stream, filters: filters}
+	v := &viewer{w: w, rc: http.NewResponseController(w), s: s.stream, filters: filters, slow: s.o.slow}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	id := r.Header.Get("Last-Event-ID")
@@ -283,6 +283,7 @@ type viewer struct {
 	rc      *http.ResponseController
 	s       *stream
 	filters []string
+	slow    time.Duration
 	pos     uint64
 }
 
@@ -346,7 +347,7 @@ func (v *viewer) batch(list [][]byte) error {
 
 // write gives a client that takes nothing up after a while.
 func (v *viewer) write(text string) error {
-	_ = v.rc.SetWriteDeadline(time.Now().Add(slow)) // a connection that has none fails at the write
+	_ = v.rc.SetWriteDeadline(time.Now().Add(v.slow)) // a connection that has none fails at the write
 	if _, err := v.w.Write([]byte(text)); err != nil {
 		return err
 	}

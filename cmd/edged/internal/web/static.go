@@ -56,7 +56,7 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 	}
 	page := strings.NewReplacer(markName, html.EscapeString(s.o.Name), markMay, yes, markPlain, plain).Replace(string(b))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slow))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.slow))
 	_, _ = w.Write([]byte(page)) // the client sees what came
 }
 
@@ -74,7 +74,7 @@ func (s *Server) asset(name string) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", kind)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slow))
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.slow))
 		_, _ = w.Write(b) // the client sees what came
 	}
 }
@@ -98,6 +98,6 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slow))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.slow))
 	_, _ = w.Write(s.o.Metrics()) // the client sees what came
 }

@@ -49,6 +49,8 @@ type Options struct {
 	Health func(ctx context.Context) error
 	// Metrics writes what there is to count, as Prometheus reads it.
 	Metrics func() []byte
+
+	slow time.Duration // how long a body, or a piece of an answer, may take
 }
 
 // A Route is a handler behind a path.
@@ -72,7 +74,7 @@ const (
 	maxHeader = 16 << 10
 	maxBody   = 1 << 20
 	maxConns  = 128
-	slow      = 10 * time.Second // for a body, and for a piece of an answer
+	slow      = 10 * time.Second
 )
 
 // A Server is the page while it is open.
@@ -92,6 +94,9 @@ type Server struct {
 func Listen(o Options) (*Server, error) {
 	if o.Token == "" {
 		return nil, errors.New("page: no token")
+	}
+	if o.slow == 0 {
+		o.slow = slow
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -25,6 +25,7 @@ type opened struct {
 	*Server
 	t      *testing.T
 	bus    *bus.Bus
+	at     string // its address
 	client *http.Client
 	did    []string // what POST /api/v1/do was asked
 }
@@ -53,6 +54,7 @@ func open(t *testing.T, change func(*Options)) *opened {
 	if s.Server, err = Listen(o); err != nil {
 		t.Fatal(err)
 	}
+	s.at = "http://" + s.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
@@ -72,7 +74,7 @@ func open(t *testing.T, change func(*Options)) *opened {
 // do sends a request with headers, as "Name: value".
 func (s *opened) do(method, path, body string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.Addr().String()+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.at+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -98,7 +100,6 @@ func (s *opened) do(method, path, body string, headers ...string) (*http.Respons
 func TestAccess(t *testing.T) {
 	s := open(t, func(o *Options) { o.Names = []string{"rover.local"} })
 	host := s.Addr().String()
-	const bearer = "Authorization: Bearer " + secret
 	cookie := "Cookie: " + cookieOf(secret) + "=" + secret
 	for _, x := range []struct {
 		name    string
@@ -192,7 +193,7 @@ type watcher struct {
 
 func (s *opened) watch(path, last string) *watcher {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), "GET", "http://"+s.Addr().String()+path, nil)
+	r, err := http.NewRequestWithContext(s.t.Context(), "GET", s.at+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
