@@ -64,7 +64,7 @@ func (c *cli) answerVerb() *cobra.Command {
 		}
 		return c.print(one, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", one.Answer, one.inquiry) })
 	})
-	cmd.Long = "Answers a question of a graph (Human) or of a society (HUMAN). Without arguments it lists what waits for an answer. The beginning of an ID, or the ID of the run, is enough;\nwithout one the only open question is meant. A question waits through a restart of the robot."
+	cmd.Long = "Answers a question of a graph (Human) or of a society (HUMAN). Without arguments it lists what waits for an answer. The beginning of an ID, or the ID of a run with one question, is enough;\nwithout one the only open question is meant. A question waits through a restart of the robot."
 	cmd.Example = "edged answer\nedged answer yes\nedged answer 3fa2 to the porch"
 	return cmd
 }

@@ -135,6 +135,15 @@ func TestReplies(t *testing.T) {
 		if got := <-second; got.text != "to the porch" {
 			t.Errorf("got %+v", got)
 		}
+		other := fence
+		other.Path, other.Prompt = "4", "Which way?"
+		three, third := inquiring(t, t.Context(), b, p, other)
+		if _, _, err := p.reply([]string{"r1", "yes"}); err == nil || !strings.Contains(err.Error(), `"r1" may be one of 2 questions`) {
+			t.Errorf("got %v, want that the run has two questions", err)
+		}
+		if _, _, err := p.reply([]string{three, "no"}); err != nil || (<-third).text != "no" {
+			t.Errorf("got %v", err)
+		}
 		if _, ok := p.key('y'); ok {
 			t.Error("a key answered one of two questions")
 		}

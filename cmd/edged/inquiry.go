@@ -197,7 +197,7 @@ func (p *persons) reply(words []string) (inquiry, string, error) {
 	case len(hits) == 1:
 		words = words[1:]
 	case len(hits) > 1:
-		return inquiry{}, "", fmt.Errorf("answer: %s begin with %q", count(len(hits), "question"), words[0])
+		return inquiry{}, "", fmt.Errorf("answer: %q may be one of %s: name it by its ID, see 'edged answer'", words[0], count(len(hits), "question"))
 	case len(p.words) == 0:
 		return inquiry{}, "", errors.New("answer: nothing waits for an answer")
 	case len(p.words) > 1:
@@ -219,10 +219,10 @@ func (p *persons) reply(words []string) (inquiry, string, error) {
 // The lock is held.
 func (p *persons) named(id string) (list []*awaited) {
 	for _, one := range p.words {
-		if one.ID == id || one.Run == id && id != "" {
+		if one.ID == id {
 			return []*awaited{one}
 		}
-		if len(id) >= 3 && strings.HasPrefix(one.ID, id) {
+		if one.Run == id && id != "" || len(id) >= 3 && strings.HasPrefix(one.ID, id) {
 			list = append(list, one)
 		}
 	}

@@ -146,6 +146,53 @@ def test_words():
 `)
 }
 
+// TestGraphAsksTwo: of two questions the answer says which one it is for,
+// whether somebody follows the run or it waits in its file.
+func TestGraphAsksTwo(t *testing.T) {
+	play(t, `
+-- main.star --
+g = Graph("g")
+g.node("door", Human("Which door?", options = ["front", "back"]))
+g.node("way", Human("Which way?"))
+for n in ["door", "way"]:
+    g.edge(START, n)
+    g.edge(n, END)
+
+on("box/go", lambda ev: bus.publish("box/ended", g.run("x").output))
+on("box/answer", lambda ev: bus.publish("box/resumed", g.resume(ev["run"], answer = ev["text"], at = ev["at"])))
+-- main_test.star --
+load("main.star", "g")
+
+MANY = "waits with 2 questions; say which one with at: \"door\" (Which door?), \"way\" (Which way?)"
+
+def test_live():
+    publish("box/go")
+    run = person.asked()[0]["run"]
+    publish("box/answer", {"run": run, "text": "left", "at": ""})
+    r = expect_event("box/resumed")
+    assert.eq(r["status"], "failed")
+    assert.contains(r["reason"], MANY)
+    publish("box/answer", {"run": run, "text": "left", "at": "hall"})
+    assert.contains(expect_event("box/resumed")["reason"], "no open question at \"hall\"; there is \"door\"")
+    publish("box/answer", {"run": run, "text": "left", "at": "way"})
+    r = expect_event("box/resumed").payload
+    assert.eq([r["status"], r["by"]], ["escalated", "door"])
+    assert.contains(r["reason"], "waits for an answer: Which door?")
+    expect_no_event("box/ended", within = "1m")
+    publish("box/answer", {"run": run, "text": "back", "at": ""})  # the only one now
+    out = expect_event("box/ended").payload
+    assert.eq([out["door"], out["way"]], ["back", "left"])
+
+def test_waiting():
+    run = g.run("x").run_id
+    assert.contains(g.resume(run, answer = "left").reason, MANY)
+    assert.eq(g.resume(run, answer = "left", at = "way").status, "escalated")
+    r = g.resume(run, answer = "back")
+    assert.eq([r.status, r.output["door"], r.output["way"]], ["done", "back", "left"])
+    assert.fails(lambda: g.resume(run, at = "way"), contains = "there is no answer")
+`)
+}
+
 // TestQuestionOutlivesTheRobot: after a restart the same question is asked
 // again, for what is left of its time; what has ended does not run again.
 func TestQuestionOutlivesTheRobot(t *testing.T) {

@@ -48,19 +48,44 @@ func resumeGraph(a agent.Agent, c *value.Call) (starlark.Value, error) {
 	if err := acts(c); err != nil {
 		return nil, err
 	}
-	id, answer := c.String("run_id"), c.String("answer")
-	if answer != "" {
+	id, answer, at := c.String("run_id"), c.String("answer"), c.String("at")
+	switch {
+	case answer != "":
 		if err := mayAnswer(c); err != nil {
 			return nil, err
 		}
+	case at != "":
+		return nil, &value.Error{Arg: "at", Msg: fmt.Sprintf("at = %q says whose question is answered, and there is no answer", at), Hint: "add answer = …, or use fork(run_id, at = …) to begin at a step"}
 	}
 	g := graphOf(a)
-	if q := g.b.asking.find(id); q != nil && answer != "" && g.has(q) {
-		return q.answer(c.Context(), answer)
+	if open := g.b.asking.of(id); len(open) > 0 && answer != "" && g.has(open[0]) {
+		q, err := meant(id, at, open)
+		if err != nil {
+			return performed(agent.Result{RunID: id}, fmt.Errorf("%w: %w", agent.ErrFailed, err)), nil
+		}
+		return g.b.asking.answer(c.Context(), q, answer)
 	}
 	return g.goOn(c, func(ctx context.Context) (agent.Result, error) {
-		return g.Resume(ctx, g.b.Runs(), id, answer)
+		if answer != "" {
+			if err := g.Answer(ctx, g.b.Runs(), id, at, answer); err != nil {
+				return agent.Result{RunID: id}, err
+			}
+		}
+		return g.Resume(ctx, g.b.Runs(), id, "")
 	})
+}
+
+// meant finds the question that an answer is for.
+func meant(run, at string, open []*openAsk) (*openAsk, error) {
+	var list []graph.Question
+	for _, q := range open {
+		list = append(list, graph.Question{Run: run, Path: q.Path, Node: q.Node, Prompt: q.Prompt})
+	}
+	one, err := graph.Meant(run, at, list)
+	if err != nil {
+		return nil, err
+	}
+	return open[slices.IndexFunc(open, func(q *openAsk) bool { return q.Path == one.Path })], nil
 }
 
 // has reports whether a question is of a run of this graph.
@@ -72,21 +97,30 @@ func (g *scriptGraph) has(q *openAsk) bool {
 }
 
 // answer gives a person's answer to a question that waits, and waits for what
-// comes of the run.
-func (q *openAsk) answer(ctx context.Context, text string) (starlark.Value, error) {
+// comes of the run: its end, or its next question.
+func (a *asking) answer(ctx context.Context, q *openAsk, text string) (starlark.Value, error) {
 	said, ok := graph.Pick(text, q.Options)
 	if !ok {
 		return performed(agent.Result{RunID: q.Run}, fmt.Errorf("%w: answer %q to %q is none of %q", agent.ErrFailed, text, q.Prompt, q.Options)), nil
 	}
-	q.end(&answered{said})
+	if !a.take(q, said) {
+		return performed(agent.Result{RunID: q.Run}, fmt.Errorf("%w: %q was answered a moment ago", agent.ErrFailed, q.Prompt)), nil
+	}
 	if q.live == nil {
 		return performed(agent.Result{RunID: q.Run, Status: agent.Done}, nil), nil
 	}
-	select {
-	case <-q.live.done:
-		return performed(q.live.r, q.live.err), nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for {
+		next, more := a.besides(q)
+		if next != nil {
+			return performed(agent.Result{RunID: q.Run, By: next.Node}, &workflow.WaitError{Run: q.Run, Path: next.Path, Prompt: next.Prompt}), nil
+		}
+		select {
+		case <-q.live.done:
+			return performed(q.live.r, q.live.err), nil
+		case <-more:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 

@@ -128,11 +128,12 @@ var graphMethods = []value.Method[agent.Agent]{
 	},
 	{
 		Func: value.Func{
-			Name: "resume", Doc: "Goes on with a run that was interrupted, stopped or waits for a person, and waits for the result. Nodes that have ended do not run again. Only a person answers a question: with answer it is called in a handler of what a person said, over MQTT or in a test.",
+			Name: "resume", Doc: "Goes on with a run that was interrupted, stopped or waits for a person, and waits for the result, which is escalated if the run waits with another question. Nodes that have ended do not run again. Only a person answers a question: with answer it is called in a handler of what a person said, over MQTT or in a test.",
 			Example: "on(\"guard/answer\", lambda ev: g.resume(bb.get(\"guard/waits\"), answer = ev[\"text\"]))",
 			Params: []value.Param{
 				{Name: "run_id", Type: value.String, Required: true, Positional: true, Doc: "The run, as result.run_id names it."},
-				{Name: "answer", Type: value.String, Default: "", Doc: "The answer to the oldest question that it waits with."}},
+				{Name: "answer", Type: value.String, Default: "", Doc: "The answer to the question that it waits with."},
+				{Name: "at", Type: value.String, Default: "", Doc: "The node whose question is answered, where several wait; or the path of its step."}},
 			Returns: "a result", Blocks: true,
 		},
 		Do: resumeGraph,

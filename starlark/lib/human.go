@@ -22,6 +22,7 @@ type Ask struct {
 	By      string // who asks: "graph:request", "society:home"
 	Run     string // id of the run; with Path it is the same question after a restart
 	Path    string // of the step in it
+	Node    string // of the graph that asks, if one does
 	Prompt  string
 	Options []string        // what can be answered; nil is any words
 	Form    json.RawMessage // the answer is JSON of this schema; nil: it is words
@@ -68,7 +69,7 @@ type asker struct{ b *Behaviour }
 
 // Ask implements graph.Asker.
 func (a asker) Ask(ctx context.Context, q graph.Question) (string, error) {
-	return a.b.askPeople(ctx, Ask{By: "graph:" + q.Graph, Run: q.Run, Path: q.Path, Prompt: q.Prompt, Options: q.Options, Asked: q.Asked, Until: q.Until, Default: q.Default})
+	return a.b.askPeople(ctx, Ask{By: "graph:" + q.Graph, Run: q.Run, Path: q.Path, Node: q.Node, Prompt: q.Prompt, Options: q.Options, Asked: q.Asked, Until: q.Until, Default: q.Default})
 }
 
 // answered is the cause that a question ends with that a handler answered with
@@ -82,24 +83,63 @@ type openAsk struct {
 	Ask
 	end  context.CancelCauseFunc
 	live *liveRun // the run that waits with it, nil if nobody follows that
+	said bool     // it is answered; asking.mu guards it
 }
 
 // asking are the questions that wait now.
 type asking struct {
-	mu   sync.Mutex // guards open
-	open []*openAsk // the oldest first
+	mu   sync.Mutex    // guards the rest
+	open []*openAsk    // the oldest first
+	more chan struct{} // closed when there is another one; nil: nobody waits for that
 }
 
-// find gives the oldest question of a run.
-func (a *asking) find(run string) *openAsk {
+// of gives the questions of a run.
+func (a *asking) of(run string) (list []*openAsk) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, q := range a.open {
-		if q.Run == run && run != "" {
-			return q
+		if q.Run == run && run != "" && !q.said {
+			list = append(list, q)
 		}
 	}
-	return nil
+	return list
+}
+
+// besides gives the oldest of the other questions of a question's run, and what
+// is closed when somebody asks another one.
+func (a *asking) besides(q *openAsk) (*openAsk, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.more == nil {
+		a.more = make(chan struct{})
+	}
+	if i := slices.IndexFunc(a.open, func(x *openAsk) bool { return x != q && x.Run == q.Run && !x.said }); i >= 0 {
+		return a.open[i], a.more
+	}
+	return nil, a.more
+}
+
+// take answers a question, once.
+func (a *asking) take(q *openAsk, said string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if q.said {
+		return false
+	}
+	q.said = true
+	q.end(&answered{said})
+	return true
+}
+
+// add notes a question.
+func (a *asking) add(q *openAsk) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = append(a.open, q)
+	if a.more != nil {
+		close(a.more)
+		a.more = nil
+	}
 }
 
 // askPeople puts a question to people, who may also answer by way of a handler,
@@ -112,9 +152,7 @@ func (b *Behaviour) askPeople(ctx context.Context, q Ask) (string, error) {
 	defer end(nil)
 	one := &openAsk{Ask: q, end: end}
 	one.live, _ = ctx.Value(liveRunKey{}).(*liveRun)
-	b.asking.mu.Lock()
-	b.asking.open = append(b.asking.open, one)
-	b.asking.mu.Unlock()
+	b.asking.add(one)
 	defer func() {
 		b.asking.mu.Lock()
 		defer b.asking.mu.Unlock()

@@ -419,24 +419,27 @@ func TestPatchesStay(t *testing.T) {
 	}
 }
 
-// An answer is for the question that the run says it waits for, whichever of
-// two branches was quicker to ask.
-func TestAnswersAreForTheQuestionThatWasTold(t *testing.T) {
+// Of two questions the answer says which one it is for: by the node, or by the
+// path of its step.
+func TestAnswersAreForTheQuestionThatIsMeant(t *testing.T) {
 	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})
 	for _, id := range []string{"a", "b"} {
 		g.Human(id, graph.Human{Prompt: id + "?"}, graph.NodeOptions{})
 		g.Edge(graph.Start, id)
 		g.Edge(id, graph.End)
 	}
-	for range 50 {
-		ctx, runs := on(t.Context(), workflowtest.NewDisk())
-		r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
-		for range 2 {
-			_, prompt, _ := strings.Cut(r.Reason, "answer: ")
-			r, _ = g.Resume(ctx, runs, r.RunID, "to "+prompt)
+	ctx, runs := on(t.Context(), workflowtest.NewDisk())
+	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
+	for _, row := range [][2]string{{"", `waits with 2 questions; say which one with at: "a" (a?), "b" (b?)`}, {"c", `no open question at "c"; there is "a" (a?), "b" (b?)`}} {
+		if err := g.Answer(ctx, runs, r.RunID, row[0], "x"); err == nil || !strings.Contains(err.Error(), row[1]) {
+			t.Errorf("at %q: got %v, want %s", row[0], err, row[1])
 		}
-		check(t, textOf(r.Output), "{'a':'to a?','b':'to b?','input':'x'}")
 	}
+	if err := errors.Join(g.Answer(ctx, runs, r.RunID, "b", "to b"), g.Answer(ctx, runs, r.RunID, "1~1@0", "to a")); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = g.Resume(ctx, runs, r.RunID, "")
+	check(t, textOf(r.Output), "{'a':'to a','b':'to b','input':'x'}")
 }
 
 // On a real blackboard file, closed and opened again.

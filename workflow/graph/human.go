@@ -57,6 +57,7 @@ func (p *person) Name() string { return p.id }
 
 // asked is what a run remembers of a question.
 type asked struct {
+	Node    string    `json:"node,omitempty"`
 	Prompt  string    `json:"prompt"`
 	Options []string  `json:"options,omitempty"`
 	Asked   time.Time `json:"asked"`
@@ -67,7 +68,7 @@ type asked struct {
 // Run asks and waits.
 func (p *person) Run(ctx context.Context, _ agent.Task) (agent.Result, error) {
 	old, err := workflow.Remember(ctx, workflow.QuestionOf, func() (asked, error) {
-		q := asked{Prompt: p.h.Prompt, Options: p.h.Options, Asked: time.Now().UTC(), Default: p.h.OnTimeout}
+		q := asked{Node: p.id, Prompt: p.h.Prompt, Options: p.h.Options, Asked: time.Now().UTC(), Default: p.h.OnTimeout}
 		if q.Default == "" && len(q.Options) > 0 {
 			q.Default = q.Options[len(q.Options)-1]
 		}

@@ -14,34 +14,31 @@ import (
 )
 
 // Resume goes on with a run that was interrupted, that was stopped or that
-// waits. answer is for the question that it says it waits for; "" is none.
+// waits. answer is for the only question that it waits with, see
+// [Graph.Answer]; "" is none.
 func (g *Graph) Resume(ctx context.Context, runs *workflow.Runs, id, answer string) (agent.Result, error) {
 	if answer != "" {
-		if info, err := runs.Get(id); err == nil && info.Workflow != g.name {
-			return agent.Result{RunID: id}, fmt.Errorf("graph: run %s is one of %s, not of %s", id, info.Workflow, g.name)
-		}
-		if err := Answer(ctx, runs, id, "", answer); err != nil {
+		if err := g.Answer(ctx, runs, id, "", answer); err != nil {
 			return agent.Result{RunID: id}, err
 		}
 	}
 	return runs.Resume(ctx, id, g)
 }
 
-// Answer stores the answer to the question at a step of a run; an empty path is
-// the one that the run says it waits for. It must be one of the question's options.
-func Answer(ctx context.Context, runs *workflow.Runs, id, path, answer string) error {
-	open, err := runs.Questions(id)
+// Answer stores the answer to a question of a run, which is then resumed. at is
+// the node that asked, or the path of its step; with "" the only question is
+// meant, and it is an error if there are several. The answer must be one of the
+// question's options.
+func (g *Graph) Answer(ctx context.Context, runs *workflow.Runs, id, at, answer string) error {
+	if info, err := runs.Get(id); err == nil && info.Workflow != g.name {
+		return fmt.Errorf("graph: run %s is one of %s, not of %s", id, info.Workflow, g.name)
+	}
+	list, err := runs.Questions(id)
 	if err != nil {
 		return err
 	}
-	if info, err := runs.Get(id); err == nil && path == "" {
-		// branches side by side ask in any order
-		slices.SortStableFunc(open, func(a, b workflow.OpenQuestion) int { return told(info, b) - told(info, a) })
-	}
-	for _, q := range open {
-		if path != "" && q.Path != path {
-			continue
-		}
+	var open []Question
+	for _, q := range list {
 		var about asked
 		text, err := json.Marshal(q.About)
 		if err == nil {
@@ -50,24 +47,47 @@ func Answer(ctx context.Context, runs *workflow.Runs, id, path, answer string) e
 		if err != nil {
 			return fmt.Errorf("graph: question %s of run %s: %w", q.Path, id, err)
 		}
-		said, ok := Pick(answer, about.Options)
-		if !ok {
-			return fmt.Errorf("graph: answer %q to %q is none of %q", answer, about.Prompt, about.Options)
-		}
-		return runs.Answer(ctx, id, q.Path, said)
+		open = append(open, Question{Run: id, Path: q.Path, Node: about.Node, Prompt: about.Prompt, Options: about.Options})
 	}
-	if path == "" {
-		return fmt.Errorf("graph: run %s has no open question", id)
+	q, err := Meant(id, at, open)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("graph: run %s has no open question %s", id, path)
+	said, ok := Pick(answer, q.Options)
+	if !ok {
+		return fmt.Errorf("graph: answer %q to %q is none of %q", answer, q.Prompt, q.Options)
+	}
+	return runs.Answer(ctx, id, q.Path, said)
 }
 
-// told is 1 if a question is the one that a run says it waits with.
-func told(run workflow.RunInfo, q workflow.OpenQuestion) int {
-	if m, ok := q.About.(map[string]any); ok && run.State == workflow.StateWaiting && m["prompt"] == run.Reason {
-		return 1
+// Meant finds the question that an answer is for among the open ones of a run:
+// by the node that asked, or by the path of its step; "" is the only one there
+// is. Nobody's word is taken for an answer to another question.
+func Meant(run, at string, open []Question) (Question, error) {
+	hits := slices.DeleteFunc(slices.Clone(open), func(q Question) bool { return at != "" && q.Node != at && q.Path != at })
+	switch {
+	case len(hits) == 1:
+		return hits[0], nil
+	case len(open) == 0:
+		return Question{}, fmt.Errorf("graph: run %s has no open question", run)
+	case len(hits) == 0:
+		return Question{}, fmt.Errorf("graph: run %s has no open question at %q; there is %s", run, at, choices(open))
 	}
-	return 0
+	return Question{}, fmt.Errorf("graph: run %s waits with %d questions; say which one with at: %s", run, len(hits), choices(hits))
+}
+
+// choices names questions, by their paths where nodes have the same name.
+func choices(list []Question) string {
+	var out []string
+	for _, q := range list {
+		name := cmp.Or(q.Node, q.Path)
+		if slices.ContainsFunc(list, func(x Question) bool { return x.Path != q.Path && x.Node == q.Node }) {
+			name = q.Path
+		}
+		out = append(out, fmt.Sprintf("%q (%s)", name, q.Prompt))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
 }
 
 // Fork makes a new run of an old one, with the outcomes that it had before a
