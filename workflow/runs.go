@@ -308,6 +308,8 @@ func (r *Runs) Get(id string) (RunInfo, error) {
 			info.State, info.Reason, info.Reply = string(s.Result.Status), s.Result.Reason, s.Result.Reply
 		case i.State == StateRunning:
 			info.State = StateRunning
+		case s.Decision == RunAgain:
+			info.State, info.Reason = StateInterrupted, "it is run again"
 		}
 		i.Steps = append(i.Steps, info)
 	}
@@ -348,6 +350,24 @@ func (r *Runs) resumable(id string, tree agent.Agent) (*header, error) {
 		return nil, fmt.Errorf("workflow: resume %s: %s has no checkpoint", id, tree.Name())
 	}
 	return h, nil
+}
+
+// Hinder notes why a run that is not under way can't go on: it counts as
+// interrupted, for this reason, until it is resumed.
+func (r *Runs) Hinder(ctx context.Context, id, why string) error {
+	h, err := r.header(id)
+	switch {
+	case err != nil:
+		return err
+	case r.isLive(id):
+		return fmt.Errorf("%w: %s", ErrLive, id)
+	case !h.Ended.IsZero():
+		return fmt.Errorf("%w: %s: %s", ErrOver, id, h.State)
+	case h.State == StateInterrupted && h.Reason == why:
+		return nil
+	}
+	h.State, h.Reason = StateInterrupted, why
+	return r.put(ctx, h)
 }
 
 // Cancel ends a run for good, whether it is under way or not. One under way
@@ -423,7 +443,8 @@ func (r *Runs) ForkWith(ctx context.Context, id, path string, patch map[string]a
 // Decide says what becomes of a step in doubt of a run that is not under way;
 // res is its result if it is taken as done. The run is then resumed.
 func (r *Runs) Decide(ctx context.Context, id, path string, d Decision, res agent.Result) error {
-	if _, err := r.header(id); err != nil {
+	h, err := r.header(id)
+	if err != nil {
 		return err
 	}
 	if r.isLive(id) {
@@ -432,21 +453,24 @@ func (r *Runs) Decide(ctx context.Context, id, path string, d Decision, res agen
 	if d != RunAgain && d != TakeAsDone && d != TakeAsFault {
 		return fmt.Errorf("workflow: decide %s: %q is no decision", id, d)
 	}
-	for _, s := range r.steps(id) {
-		if s.Path != path || s.Result != nil || s.Value != nil {
-			continue
-		}
-		s.decide(d, res)
-		text, err := encode(s)
-		if err == nil {
-			err = r.store.Put(ctx, id+"/"+path, text, true)
-		}
-		if err != nil {
-			return fmt.Errorf("workflow: decide %s: %w", id, err)
-		}
+	steps := r.steps(id)
+	i := slices.IndexFunc(steps, func(s *record) bool { return s.Path == path && s.Result == nil && s.Value == nil })
+	if i < 0 {
+		return fmt.Errorf("workflow: decide %s: step %q is not in doubt", id, path)
+	}
+	steps[i].decide(d, res)
+	text, err := encode(steps[i])
+	if err == nil {
+		err = r.store.Put(ctx, id+"/"+path, text, true)
+	}
+	if err != nil {
+		return fmt.Errorf("workflow: decide %s: %w", id, err)
+	}
+	if h.State != StateInDoubt || slices.ContainsFunc(steps, func(s *record) bool { return s.Result == nil && s.Value == nil && s.Decision == "" }) {
 		return nil
 	}
-	return fmt.Errorf("workflow: decide %s: step %q is not in doubt", id, path)
+	h.State, h.Reason = StateInterrupted, "" // nothing is left to decide
+	return r.put(ctx, h)
 }
 
 // Forget deletes a run that is not under way.

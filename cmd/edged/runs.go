@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,7 +44,7 @@ type runsRequest struct {
 type runsDoor struct {
 	runs   *workflow.Runs
 	turns  *society.Log
-	resume func(id string) error
+	resume func(id string) (ended <-chan struct{}, err error)
 	// societies gives those of the scripts; done is called when nobody needs
 	// them any more.
 	societies func(ctx context.Context) (list []*society.Society, done func(), err error)
@@ -152,8 +153,8 @@ func leftRuns(ctx context.Context, cfg *config.Config, q runsRequest) (any, erro
 	if err != nil {
 		return nil, inUse("runs", file, err)
 	}
-	resume := func(string) error {
-		return fmt.Errorf("runs: %s is not running; it goes on with its runs when it starts", cfg.Name)
+	resume := func(string) (<-chan struct{}, error) {
+		return nil, fmt.Errorf("%s is not running; it goes on with its runs when it starts", cfg.Name)
 	}
 	v, err := runsOp(ctx, &runsDoor{
 		runs: workflow.NewRuns(board.Records("runs"), workflow.RunsOptions{}), turns: society.NewLog(board.Records(roomOfTurns), society.LogOptions{}),
@@ -201,7 +202,7 @@ func runsOp(ctx context.Context, d *runsDoor, q runsRequest) (any, error) {
 	case "turns":
 		return d.seenBy(ctx, id, q.As)
 	case "resume":
-		err = d.resume(id)
+		return d.goOn(id)
 	case "cancel":
 		err = runs.Cancel(ctx, id)
 	case "fork":
@@ -228,6 +229,47 @@ func runsOp(ctx context.Context, d *runsDoor, q runsRequest) (any, error) {
 		return nil, control.Usagef("runs: unknown operation %q", q.Op)
 	}
 	return map[string]string{"id": id}, err
+}
+
+// soon is how long it is watched what comes of a run that is resumed: one that
+// waits for a decision does so at once.
+const soon = 300 * time.Millisecond
+
+// goOn resumes a run, and says what it waits for if it does.
+func (d *runsDoor) goOn(id string) (any, error) {
+	ended, err := d.resume(id)
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	t := time.NewTimer(soon)
+	defer t.Stop()
+	select {
+	case <-ended:
+	case <-t.C:
+	}
+	info, err := d.runs.Get(id)
+	if err != nil {
+		return nil, err
+	}
+	if text := doubts(info); text != "" {
+		return nil, errors.New("runs: " + text)
+	}
+	return map[string]string{"id": id, "state": info.State, "reason": info.Reason}, nil
+}
+
+// doubts says that a run waits for a decision, and how it is made; empty if it
+// doesn't.
+func doubts(r workflow.RunInfo) string {
+	var steps []string
+	for _, s := range r.Steps {
+		if s.State == workflow.StateInDoubt {
+			steps = append(steps, fmt.Sprintf("whether %s (step %s) happened is not known\n  edged runs decide %s %s again|done|failed", s.Name, s.Path, r.ID, s.Path))
+		}
+	}
+	if steps == nil || !r.Ended.IsZero() {
+		return ""
+	}
+	return r.ID + " waits for a decision: " + strings.Join(steps, "\n")
 }
 
 // stepOf finds the path of a step by its path, its name or, in a graph, its
@@ -311,12 +353,21 @@ func showRuns(w io.Writer, op string, answer any) error {
 			r.Turns = showTurnsAt(w, r.Turns, s.Path)
 		}
 		showTurnsAt(w, r.Turns, "")
+		if text := doubts(r.RunInfo); text != "" {
+			fmt.Fprintln(w, text)
+		} else if r.State == workflow.StateInterrupted && !strings.Contains(r.Reason, "edged runs") { // that hinders it
+			fmt.Fprintf(w, "go on in the running robot with: edged runs resume %s\n", r.ID)
+		}
 	default:
 		done, err := readAs[map[string]string](answer)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s %s\n", map[string]string{"resume": "resumed", "cancel": "cancelled", "fork": "made", "decide": "decided", "forget": "forgot"}[op], done["id"])
+		came := ""
+		if s := done["state"]; s != workflow.StateRunning && s != "" {
+			came = ": " + s + because(done["reason"])
+		}
+		fmt.Fprintf(w, "%s %s%s\n", map[string]string{"resume": "resumed", "cancel": "cancelled", "fork": "made", "decide": "decided", "forget": "forgot"}[op], done["id"], came)
 		if op == "fork" || op == "decide" {
 			fmt.Fprintf(w, "go on with: edged runs resume %s\n", done["id"])
 		}

@@ -111,19 +111,72 @@ func TestDecideAndResume(t *testing.T) {
 		if err := b.Runs().Decide(t.Context(), id, "1", workflow.RunAgain, agent.Result{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.ResumeRun(id); err != nil {
+		if _, err := b.ResumeRun(id); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		if info, err := b.Runs().Get(id); err != nil || info.State != "done" || len(info.Steps) != 4 {
 			t.Errorf("got %+v %v, want done with four steps", info, err)
 		}
-		if err := b.ResumeRun(id); err == nil || !strings.Contains(err.Error(), "run is over") {
+		if _, err := b.ResumeRun(id); err == nil || !strings.Contains(err.Error(), "run is over") {
 			t.Errorf("got %v, want that it is over", err)
 		}
-		if err := b.ResumeRun("nothing"); err == nil {
+		if _, err := b.ResumeRun("nothing"); err == nil {
 			t.Error("a run that there is not was resumed")
 		}
+	})
+}
+
+// TestDecidedRunsGoOn: what was decided while the robot was off goes on when it
+// starts.
+func TestDecidedRunsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, b := interrupted(t, "write", "", nil)
+		defer r.close()
+		id := b.Runs().List()[0].ID
+		r.stop(b)
+		if err := b.Runs().Decide(t.Context(), id, "1", workflow.RunAgain, agent.Result{}); err != nil {
+			t.Fatal(err)
+		}
+		if info, _ := b.Runs().Get(id); info.State != workflow.StateInterrupted || info.Steps[1].Reason != "it is run again" {
+			t.Errorf("got %+v, want it to go on", info)
+		}
+		b = r.start(fmt.Sprintf(deliver, "write", ""))
+		defer r.stop(b)
+		time.Sleep(time.Second)
+		if info, _ := b.Runs().Get(id); info.State != "done" {
+			t.Errorf("got %+v, want done\n%s", info, r.errors())
+		}
+	})
+}
+
+// TestStuckRuns: a run whose workflow has changed, or is gone, says why it does
+// not go on, and goes on when the workflow is back.
+func TestStuckRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, b := interrupted(t, "write", "", nil)
+		defer r.close()
+		id := b.Runs().List()[0].ID
+		if err := b.Runs().Decide(t.Context(), id, "1", workflow.TakeAsDone, agent.Result{}); err != nil {
+			t.Fatal(err)
+		}
+		same := fmt.Sprintf(deliver, "write", "")
+		for _, c := range []struct{ script, state, reason string }{
+			{strings.Replace(same, "Step(drive", "lambda task: did(\"look\"), Step(drive", 1), "interrupted", "deliver has changed since the run began: put it back as it was, or end the run: edged runs cancel " + id},
+			{"x = 1\n", "interrupted", "no script has a workflow or graph deliver with a checkpoint any more: put it back as it was, or end the run: edged runs cancel " + id},
+			{same, "done", ""},
+		} {
+			r.stop(b)
+			b = r.start(c.script)
+			time.Sleep(time.Second)
+			if got := b.Runs().List(); len(got) != 1 || got[0].State != c.state || got[0].Reason != c.reason {
+				t.Errorf("got %+v, want %s (%s)", got, c.state, c.reason)
+			}
+			if c.reason != "" && !strings.Contains(r.errors(), c.reason) {
+				t.Errorf("no error says %q:\n%s", c.reason, r.errors())
+			}
+		}
+		r.stop(b)
 	})
 }
 
@@ -149,7 +202,7 @@ func TestStoppedRunsWait(t *testing.T) {
 		if len(runs) != 1 || runs[0].State != workflow.StateInterrupted || runs[0].Reason != "the robot was stopped" {
 			t.Fatalf("got %+v, want interrupted: the robot was stopped", runs)
 		}
-		if err := b.ResumeRun(runs[0].ID); err != nil {
+		if _, err := b.ResumeRun(runs[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

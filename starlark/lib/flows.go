@@ -96,31 +96,50 @@ func (b *Behaviour) Workflows() []workflow.Outline {
 func (b *Behaviour) Runs() *workflow.Runs { return b.flows.rt.Runs }
 
 // ResumeRun goes on with a durable run that was interrupted, and returns at
-// once.
-func (b *Behaviour) ResumeRun(id string) error {
+// once; ended is closed when the run has ended, or waits again.
+func (b *Behaviour) ResumeRun(id string) (ended <-chan struct{}, err error) {
 	info, err := b.Runs().Get(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case info.State == workflow.StateRunning:
-		return fmt.Errorf("%w: %s", workflow.ErrLive, id)
+		return nil, fmt.Errorf("%w: %s", workflow.ErrLive, id)
 	case !info.Ended.IsZero():
-		return fmt.Errorf("%w: %s: %s", workflow.ErrOver, id, info.State)
+		return nil, fmt.Errorf("%w: %s: %s", workflow.ErrOver, id, info.State)
 	}
 	b.flows.mu.Lock()
 	f := b.flows.durable[info.Workflow]
 	b.flows.mu.Unlock()
 	if f == nil {
-		return fmt.Errorf("run %s: no workflow with a checkpoint is called %q", id, info.Workflow)
+		return nil, &stuckError{id, fmt.Sprintf("no script has a workflow or graph %s with a checkpoint any more", info.Workflow), nil}
 	}
-	if err := b.Runs().Resumable(id, f.node); err != nil {
-		return err
+	if err := b.Runs().Resumable(id, f.node); errors.Is(err, workflow.ErrChanged) {
+		return nil, &stuckError{id, info.Workflow + " has changed since the run began", err}
+	} else if err != nil {
+		return nil, err
 	}
-	if !b.spawn(func() { b.resumeRun(f, id) }) {
-		return errors.New("the behaviour is ending")
+	done := make(chan struct{})
+	if !b.spawn(func() { defer close(done); b.resumeRun(f, id) }) {
+		return nil, errors.New("the behaviour is ending")
 	}
-	return nil
+	return done, nil
+}
+
+// A stuckError says that the scripts have nothing any more that a run could go
+// on with.
+type stuckError struct {
+	run, why string
+	err      error // may be nil
+}
+
+func (e *stuckError) Error() string { return "run " + e.run + ": " + e.reason() }
+func (e *stuckError) Unwrap() error { return e.err }
+
+// reason says what to do, too: it is all that is known of the run where no
+// script is loaded.
+func (e *stuckError) reason() string {
+	return e.why + ": put it back as it was, or end the run: edged runs cancel " + e.run
 }
 
 func (b *Behaviour) resumeRun(f *flow, id string) {
@@ -135,20 +154,20 @@ func (b *Behaviour) resumeRun(f *flow, id string) {
 // resumeRuns goes on with what the end of a process, or of a version of the
 // scripts, has interrupted. Runs that wait for an answer ask again. Those that
 // wait for a decision go on waiting, and so do those that a stop of the robot
-// ended: what somebody stopped does not move again by itself.
+// ended: what somebody stopped does not move again by itself. Why another one
+// does not go on is noted in its record.
 func (b *Behaviour) resumeRuns() {
-	b.flows.mu.Lock()
-	any := len(b.flows.durable) > 0
-	b.flows.mu.Unlock()
-	if !any {
-		return
-	}
 	for _, r := range b.Runs().List() {
 		waits := r.State == workflow.StateWaiting && b.host.Ask != nil // it can be asked again
 		if r.State != workflow.StateInterrupted && !waits || r.Reason == robotStopped {
 			continue
 		}
-		if err := b.ResumeRun(r.ID); err != nil {
+		_, err := b.ResumeRun(r.ID)
+		var stuck *stuckError
+		if errors.As(err, &stuck) {
+			err = errors.Join(err, b.Runs().Hinder(b.life, r.ID, stuck.reason()))
+		}
+		if err != nil {
 			b.report(b.life, "workflow:"+r.Workflow, err, bus.Event{})
 		}
 	}

@@ -167,7 +167,7 @@ func TestSocietyNobodyToAsk(t *testing.T) {
 		if err := b.Runs().Answer(context.Background(), list[0].ID, "", "reject"); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.ResumeRun(list[0].ID); err != nil {
+		if _, err := b.ResumeRun(list[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
