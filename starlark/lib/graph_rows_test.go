@@ -333,6 +333,17 @@ def test_nothing_found_and_no_fallback():
     assert.eq(r.status, "failed")
     assert.contains(r.reason, "unresolved")
     assert.contains(r.reason, "sing an aria")
+    assert.eq([r.by, r.children], ["alone", []])  # no node has run
+
+def test_names():
+    photo.run("go")
+    ev = expect_event("edged/graph/photo/crossing", where = lambda e: e["type"] == "discovery")
+    assert.eq([ev["source"], ev["target"], ev["reason"]], ["a", "cam", "found cam"])
+    assert.eq(expect_event("edged/graph/photo/checkpoint", where = lambda e: e["node"] not in ["a", "then"])["node"], "cam")
+    ev = expect_event("edged/graph/photo/crossing", where = lambda e: e["target"] == "then")
+    assert.eq(ev["source"], "cam")
+    assert.eq([c.by for c in photo.run("go").children], ["a", "cam", "then"])
+    assert.eq(photo.fork(photo.run("go").run_id, at = "cam").status, "done")
 `)
 }
 

@@ -90,7 +90,7 @@ func TestFoundAndGone(t *testing.T) {
 	}
 	caps.Remove("cam")
 	r, _ = g.Resume(ctx, runs, id, "")
-	check(t, outcomeOf(r), `failed unresolved: "cam": cam was found and is gone`)
+	check(t, outcomeOf(r)+"; "+r.By, `failed unresolved: "cam": cam was found and is gone; cam`)
 }
 
 // A person in a graph in a sequence in a graph: the answer finds its way.

@@ -96,6 +96,9 @@ type crossing struct {
 	reason   string
 }
 
+// target is where it leads, as it is told.
+func (c *crossing) target() string { return strings.TrimPrefix(c.to, foundPrefix) }
+
 // foundPrefix is in front of what discovery found.
 const foundPrefix = "found:"
 
@@ -114,7 +117,7 @@ func (v *visit) cross(ctx context.Context, e *edge, target, reason string, paylo
 			c.reason = "fallback"
 		}
 	}
-	to, after, changed, err := v.guard(ctx, e.guards, e.source+" → "+c.to, payload, last)
+	to, after, changed, err := v.guard(ctx, e.guards, v.Name()+" → "+c.target(), payload, last)
 	if err != nil {
 		return c, err
 	}
@@ -123,7 +126,7 @@ func (v *visit) cross(ctx context.Context, e *edge, target, reason string, paylo
 	}
 	c.payload, c.replaced = after, changed
 	if workflow.Telling(ctx) {
-		m := map[string]any{"edge": e.id, "type": e.kind, "source": e.source, "target": c.to}
+		m := map[string]any{"edge": e.id, "type": e.kind, "source": v.Name(), "target": c.target()}
 		if c.reason != "" {
 			m["reason"] = c.reason
 		}

@@ -315,11 +315,11 @@ ask start
 g interrupt {'node':'ask','prompt':'go?'}
 g answer {'answer':'yes','node':'ask'}
 g discovery {'candidates':[{'how':'tag','name':'cam','score':1}],'found':'cam','query':'cam'}
-g crossing {'edge':'e3','reason':'found cam','source':'ask','target':'found:cam','type':'discovery'}
+g crossing {'edge':'e3','reason':'found cam','source':'ask','target':'cam','type':'discovery'}
 ask end
-e3:found start
-g crossing {'edge':'e3','source':'e3:found','target':'END','type':'static'}
-e3:found end
+cam start
+g crossing {'edge':'e3','source':'cam','target':'END','type':'static'}
+cam end
 g end`)
 }
 

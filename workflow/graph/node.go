@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -90,6 +91,7 @@ type visit struct {
 	g       *Graph
 	n       *node
 	found   agent.Agent // what discovery found
+	sought  string      // and the name that it was found under
 	state   State
 	durable bool
 	step    *step // what came of it, if it was really run
@@ -105,15 +107,20 @@ type step struct {
 
 var _ workflow.Effector = (*visit)(nil)
 
-// Name is the node's.
-func (v *visit) Name() string { return v.n.id }
-
-// who is who did it: the node, or what was found.
-func (v *visit) who() string {
+// Name is who does it: the node, or what was found.
+func (v *visit) Name() string {
 	if v.found != nil {
 		return v.found.Name()
 	}
-	return v.n.id
+	return cmp.Or(v.sought, v.n.id)
+}
+
+// by is whose result it is: what is wrong at the start is wrong with the graph.
+func (v *visit) by() string {
+	if v.n.at == 0 {
+		return v.g.name
+	}
+	return v.Name()
 }
 
 // Kind says what is run.
@@ -314,10 +321,7 @@ func (v *visit) lands(out any, updates bool) (map[string]any, error) {
 	case keys != nil:
 		return nil, nil // writes nothing
 	}
-	if v.found != nil {
-		return map[string]any{v.found.Name(): out}, nil
-	}
-	return map[string]any{v.n.id: out}, nil
+	return map[string]any{v.Name(): out}, nil
 }
 
 // writes puts updates in an order.

@@ -222,7 +222,7 @@ func (x *run) start(t *token) {
 	if err == nil {
 		task, err = x.input(t, n)
 	}
-	if err == nil && t.found != "" {
+	if v.sought = t.found; err == nil && t.found != "" {
 		if v.found, err = x.g.lookup(t.found, n.edge); err != nil {
 			err = fmt.Errorf("%w: unresolved: %w", agent.ErrFailed, err)
 		}
@@ -385,7 +385,7 @@ func (x *run) finish(e ended) {
 		return
 	}
 	if e.v.durable && e.v.n.at != 0 && workflow.Telling(x.ctx) {
-		x.g.tell(x.ctx, "checkpoint", map[string]any{"node": e.v.n.id, "step": x.p.Path(e.t.at, e.t.key())})
+		x.g.tell(x.ctx, "checkpoint", map[string]any{"node": e.v.Name(), "step": x.p.Path(e.t.at, e.t.key())})
 	}
 	next, err := x.next(e)
 	if err != nil {
@@ -425,10 +425,10 @@ func (x *run) next(e ended) ([]*token, error) {
 	if err != nil {
 		return nil, err
 	}
-	then := &past{prev: t.past, node: e.v.n.id, sets: sets}
+	then := &past{prev: t.past, node: e.v.Name(), sets: sets}
 	var out []*token
 	for i, c := range s.cross {
-		n := &token{edge: c.edge, rank: t.rank, depth: t.depth + 1, state: state, past: then, input: c.payload, from: e.v.n.id,
+		n := &token{edge: c.edge, rank: t.rank, depth: t.depth + 1, state: state, past: then, input: c.payload, from: e.v.Name(),
 			tainted: t.tainted || e.r.Tainted, by: cmp.Or(e.r.By, t.by), other: s.other || c.replaced}
 		if len(s.cross) > 1 {
 			n.rank = append(slices.Clip(t.rank), int32(i))
@@ -448,7 +448,7 @@ func (x *run) next(e ended) ([]*token, error) {
 		} else if at, ok := x.g.index[c.to]; ok {
 			n.at = at
 		} else {
-			return nil, fmt.Errorf("%w: %s leads to %q, which is no node", agent.ErrFailed, e.v.n.id, c.to)
+			return nil, fmt.Errorf("%w: %s leads to %q, which is no node", agent.ErrFailed, e.v.Name(), c.to)
 		}
 		out = append(out, n)
 	}
@@ -468,7 +468,7 @@ func (x *run) replace(e ended, c crossing, of *past) (State, *past, error) {
 	}
 	list := writes(sets)
 	s, err := x.g.apply(e.t.state, list)
-	return s, &past{prev: e.t.past, instead: of, node: e.v.n.id, sets: list}, err
+	return s, &past{prev: e.t.past, instead: of, node: e.v.Name(), sets: list}, err
 }
 
 // await waits for one of the nodes that were cancelled.
@@ -498,8 +498,8 @@ func (x *run) leave() {
 	for _, t := range x.busy {
 		x.g.left.Add(1)
 		x.g.ever.Add(1)
-		n := x.g.nodes[t.at]
-		x.results = append(x.results, ended{t: t, v: &visit{g: x.g, n: n}, r: agent.Result{By: n.id, Status: agent.StatusOf(x.work.Err()), Reason: "left behind"}, err: x.work.Err()})
+		v := &visit{g: x.g, n: x.g.nodes[t.at], sought: t.found}
+		x.results = append(x.results, ended{t: t, v: v, r: agent.Result{By: v.Name(), Status: agent.StatusOf(x.work.Err()), Reason: "left behind"}, err: x.work.Err()})
 	}
 	close(x.gone)
 }
@@ -516,20 +516,23 @@ func (x *run) outcome() (agent.Result, error) {
 		r.Usage.OutputTokens += e.r.Usage.OutputTokens
 		r.Tainted = r.Tainted || e.r.Tainted
 		r.Receipts = append(r.Receipts, e.r.Receipts...)
+		if e.v.n.at == 0 {
+			continue // no node has run
+		}
 		c := e.r
-		c.By = cmp.Or(e.v.who(), c.By)
+		c.By = e.v.Name()
 		r.Children = append(r.Children, c)
 	}
 	switch err := x.ctx.Err(); {
 	case err != nil:
 		return r, err
 	case x.fail != nil:
-		r.By = x.fail.v.who()
+		r.By = x.fail.v.by()
 		r.Output = map[string]any(x.fail.t.state)
-		x.g.tell(x.ctx, "error", map[string]any{"node": x.fail.v.n.id, "status": string(agent.StatusOf(x.fail.err)), "reason": x.fail.err.Error()})
+		x.g.tell(x.ctx, "error", map[string]any{"node": x.fail.v.Name(), "status": string(agent.StatusOf(x.fail.err)), "reason": x.fail.err.Error()})
 		return r, x.fail.err
 	case x.wait != nil:
-		r.By = x.wait.v.n.id
+		r.By = x.wait.v.by()
 		return r, x.wait.err
 	case len(x.over) == 0:
 		return r, fmt.Errorf("%w: no branch of %s has reached the end", agent.ErrFailed, x.g.name)
@@ -541,12 +544,12 @@ func (x *run) outcome() (agent.Result, error) {
 	}
 	var said []string
 	for _, t := range x.over {
-		r.By = t.from
 		i := x.result(t.from, t)
-		if i < 0 {
+		if i < 0 { // START leads to END
+			r.By = x.g.name
 			continue
 		}
-		r.By = x.results[i].v.who()
+		r.By = x.results[i].v.by()
 		if text := x.results[i].r.Reply; text != "" {
 			if t.other {
 				text = agent.Task{Input: t.input}.Text()
@@ -562,7 +565,7 @@ func (x *run) outcome() (agent.Result, error) {
 // result finds the visit that a token comes from.
 func (x *run) result(node string, t *token) int {
 	return slices.IndexFunc(x.results, func(e ended) bool {
-		return e.v.n.id == node && e.t.depth == t.depth-1 && slices.Equal(e.t.rank, t.rank[:min(len(e.t.rank), len(t.rank))])
+		return e.v.Name() == node && e.t.depth == t.depth-1 && slices.Equal(e.t.rank, t.rank[:min(len(e.t.rank), len(t.rank))])
 	})
 }
 
