@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -139,7 +140,7 @@ func (a *actuator) takeOver(source string, g *Goal) {
 	a.goal = g
 	a.mu.Unlock()
 	if old != nil {
-		old.end(Cancelled, nil, "taken over by "+source)
+		old.end(Cancelled, nil, "taken over by "+strings.Replace(source, ":", " ", 1)) // agent:helper
 	}
 	if g != nil && a.ready() != nil { // stopped meanwhile
 		g.end(Cancelled, nil, "stopped")

@@ -84,7 +84,7 @@ func TestGoalEnds(t *testing.T) {
 		why  string
 	}{
 		"cancel":    {func(_ *bench, g *Goal) { g.Cancel("enough") }, ErrGoalCancelled, "enough"},
-		"new goal":  {func(r *bench, _ *Goal) { _, _ = r.Start(r.t.Context(), "other", "m", "go", nil) }, ErrGoalCancelled, "taken over by other"},
+		"new goal":  {func(r *bench, _ *Goal) { _, _ = r.Start(r.t.Context(), "agent:other", "m", "go", nil) }, ErrGoalCancelled, "taken over by agent other"},
 		"a command": {func(r *bench, _ *Goal) { _ = r.do("m", map[string]any{"duty": 0}) }, ErrGoalCancelled, "taken over by test"},
 		"rest":      {func(r *bench, _ *Goal) { _ = r.Rest(r.t.Context(), "test", "m") }, ErrGoalCancelled, "taken over by test"},
 		"stop":      {func(r *bench, _ *Goal) { r.Trip(r.t.Context(), "cli", "operator") }, ErrGoalCancelled, "stop: operator"},

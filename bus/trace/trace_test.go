@@ -2,6 +2,7 @@ package trace
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -166,6 +167,22 @@ func TestLongPayloadIsCut(t *testing.T) {
 	l := read(t, dir)[0]
 	if l.Cut != 502 || l.Payload != nil || l.Text(60) != "… 502 bytes" {
 		t.Errorf("line %+v, text %q", l, l.Text(60))
+	}
+}
+
+// What is wrong is not what is left out of a line.
+func TestTextTellsWhatIsWrong(t *testing.T) {
+	for _, c := range [][2]string{
+		{`{"at":"plan → drive","guardrail":"fence","ok":false,"run":"20261121T112628.749-1e07b1ee","violation":"too far"}`, `{"violation":"too far","at":"plan → drive","guardrail":"fe…`},
+		{`{"edge":"e2","run":"20261121T112628.749-1e07b1ee","to":"say"}`, `{"edge":"e2","to":"say","run":"20261121T112628.749-1e07b1ee"…`},
+		{`{"run":"r","b":1}`, `{"run":"r","b":1}`},
+		{`["` + strings.Repeat("x", 70) + `"]`, `["` + strings.Repeat("x", 58) + `…`},
+		{`{"a":` + strings.Repeat("x", 70), `{"a":` + strings.Repeat("x", 55) + `…`},
+	} {
+		l := Line{Payload: json.RawMessage(c[0])}
+		if got := l.Text(60); got != c[1] {
+			t.Errorf("%s:\ngot  %s\nwant %s", c[0], got, c[1])
+		}
 	}
 }
 

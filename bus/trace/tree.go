@@ -1,8 +1,11 @@
 package trace
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -158,7 +161,39 @@ func span(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// Text is the payload, shortened to about so many bytes.
+// telling puts what says most of an object to its beginning, and what says
+// least to its end.
+func telling(payload json.RawMessage) string {
+	d := json.NewDecoder(bytes.NewReader(payload))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return string(payload)
+	}
+	var first, rest, last []string
+	for d.More() {
+		t, err := d.Token()
+		var v json.RawMessage
+		if err == nil {
+			err = d.Decode(&v)
+		}
+		if err != nil {
+			return string(payload)
+		}
+		key, _ := t.(string)
+		list := &rest
+		switch key {
+		case "violation", "error", "message", "reason":
+			list = &first
+		case "run":
+			list = &last
+		}
+		name, _ := json.Marshal(key) // a string
+		*list = append(*list, string(name)+":"+string(v))
+	}
+	return "{" + strings.Join(slices.Concat(first, rest, last), ",") + "}"
+}
+
+// Text is the payload, shortened to about so many bytes: of an object what is
+// wrong stays, and the id of the run goes.
 func (l *Line) Text(limit int) string {
 	switch {
 	case l.Cut > 0:
@@ -166,7 +201,11 @@ func (l *Line) Text(limit int) string {
 	case len(l.Payload) <= limit:
 		return string(l.Payload)
 	}
-	s := string(l.Payload[:limit])
+	s := telling(l.Payload)
+	if len(s) <= limit {
+		return s
+	}
+	s = s[:limit]
 	for len(s) > 0 && !utf8.ValidString(s) {
 		s = s[:len(s)-1]
 	}

@@ -3,6 +3,7 @@ package value
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -243,12 +244,15 @@ func Between(t Type, lo, hi float64) Type { return between{t, lo, hi} }
 func (b between) String() string {
 	switch {
 	case math.IsInf(b.hi, 1):
-		return fmt.Sprintf("%v ≥ %v", b.Type, b.lo)
+		return fmt.Sprintf("%v ≥ %s", b.Type, plain(b.lo))
 	case math.IsInf(b.lo, -1):
-		return fmt.Sprintf("%v ≤ %v", b.Type, b.hi)
+		return fmt.Sprintf("%v ≤ %s", b.Type, plain(b.hi))
 	}
-	return fmt.Sprintf("%v from %v to %v", b.Type, b.lo, b.hi)
+	return fmt.Sprintf("%v from %s to %s", b.Type, plain(b.lo), plain(b.hi))
 }
+
+// plain writes a border as people do: 1000000, not 1e+06.
+func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func (b between) Check(v starlark.Value) (starlark.Value, error) {
 	x, err := b.Type.Check(v)

@@ -138,6 +138,19 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+// Borders are written as people write them.
+func TestBorders(t *testing.T) {
+	for want, typ := range map[string]value.Type{
+		"int from 1 to 1000000":       value.Between(value.Int, 1, 1_000_000),
+		"number from -0.5 to 0.00001": value.Between(value.Number, -0.5, 1e-5),
+		"int ≥ 20000000":              value.Between(value.Int, 2e7, math.Inf(1)),
+	} {
+		if got := typ.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 var lamp = value.Func{
 	Name: "lamp",
 	Doc:  "Switches a lamp. It glows.",

@@ -70,6 +70,9 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[page]\nlisten = \":7878\"\n", `can be reached from outside`},
 		{"[page]\nlisten = \"robot.local:7878\"\n", `can be reached from outside`},
 		{"[page]\ncert = \"c.pem\"\n", `page.cert and page.key go together`},
+		{"[allow]\nbb.read = [\"a\"]\n", `edged.toml:2:1: unknown key "allow.bb.read"; allow.bb is one list: write bb = […]`},
+		{"[allow]\n[allow.bb]\nread = [\"a\"]\n", `edged.toml:2:1: unknown key "allow.bb.read"; allow.bb is one list: write bb = […]`},
+		{"[mqtt]\nlisten.port = 3\n", `edged.toml:2:1: unknown key "mqtt.listen.port"; mqtt.listen has no parts: write listen = …`},
 		{"[allow]\nbus.pbu = [\"a\"]\n", `unknown key "allow.bus.pbu"; did you mean "allow.bus.pub"?`},
 	} {
 		_, err := Load(folder(t, x.text), nil, nil)

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 
 	toml "github.com/pelletier/go-toml/v2"
@@ -89,6 +92,8 @@ func (c *Config) readFile(path string, text []byte) error {
 		e := missing.Errors[0]
 		row, col := e.Position()
 		return unknown(fmt.Sprintf("%s:%d:%d", path, row, col), e.Key())
+	case err != nil && below(path, text) != nil:
+		return below(path, text)
 	case errors.As(err, &decode):
 		row, col := decode.Position()
 		return &Error{Where: fmt.Sprintf("%s:%d:%d", path, row, col), Msg: plainMessage(decode)}
@@ -100,6 +105,44 @@ func (c *Config) readFile(path string, text []byte) error {
 		return &Error{Where: path, Msg: err.Error()}
 	}
 	c.noteSources("", tree, filepath.Base(path))
+	return nil
+}
+
+// below is the error for keys under a setting that is no table, as in
+// allow.bb.read: the library has no words for it.
+func below(path string, text []byte) error {
+	var tree map[string]any
+	if toml.Unmarshal(text, &tree) != nil {
+		return nil
+	}
+	var c Config
+	for _, f := range fields(&c) {
+		var at any = tree
+		for _, name := range strings.Split(f.key, ".") {
+			m, _ := at.(map[string]any)
+			at = m[name]
+		}
+		m, ok := at.(map[string]any)
+		if !ok || f.v.Kind() == reflect.Map {
+			continue
+		}
+		more := ""
+		if len(m) > 0 {
+			more = slices.Sorted(maps.Keys(m))[0]
+		}
+		last := f.key[strings.LastIndex(f.key, ".")+1:]
+		e := &Error{Where: path, Msg: fmt.Sprintf("unknown key %q", f.key+"."+more), Hint: fmt.Sprintf("%s has no parts: write %s = …", f.key, last)}
+		if f.v.Kind() == reflect.Slice {
+			e.Hint = fmt.Sprintf("%s is one list: write %s = […]", f.key, last)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if key, _, _ := strings.Cut(strings.ReplaceAll(line, " ", ""), "="); key == last+"."+more || key == f.key+"."+more || key == "["+f.key+"]" {
+				e.Where = fmt.Sprintf("%s:%d:1", path, i+1)
+				break
+			}
+		}
+		return e
+	}
 	return nil
 }
 
