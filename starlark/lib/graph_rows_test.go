@@ -166,6 +166,34 @@ def test_what_it_sees():
 `)
 }
 
+// TestGraphWrites: of several keys each gets its entry, and one without any is
+// named.
+func TestGraphWrites(t *testing.T) {
+	play(t, `
+-- main.star --
+def make(name, node):
+    g = Graph(name)
+    g.node("a", node, writes = ["x", "y"])
+    g.edge(START, "a")
+    g.edge("a", END)
+    return g
+
+whole = make("whole", lambda state: {"x": 1, "y": None})
+half = make("half", lambda state: {"x": 1})
+none = make("none", lambda state: None)
+agent = make("agent", Agent("who", fn = lambda task: {"y": 1}))
+silent = make("silent", Agent("nobody", fn = lambda task: None))
+-- main_test.star --
+load("main.star", "whole", "half", "none", "agent", "silent")
+
+def test_writes():
+    assert.eq([whole.run("go").status, none.run("go").status], ["done", "done"])
+    for g, key in [(half, "y"), (agent, "x"), (silent, "x")]:
+        r = g.run("go")
+        assert.eq([r.status, r.reason], ["failed", "a writes [\"x\" \"y\"] and gave nothing for \"%s\"" % key])
+`)
+}
+
 // TestGraphTimeouts: a timeout really cancels, and attempts never overlap.
 func TestGraphTimeouts(t *testing.T) {
 	play(t, `
@@ -435,6 +463,7 @@ func TestGraphErrors(t *testing.T) {
 		{"reserved", good + "g.node(\"END\", f)\n", "8|\"END\" can't be the name of a node"},
 		{"unknown reroute of an edge", good + "g.node(\"b\", f)\ng.edge(\"a\", \"b\", guardrails = [Guardrail(\"r\", lambda p: None, on_violation = \"reroute\", reroute = \"x\")])\ng.edge(\"b\", END)\n", "9|guardrail r leads to \"x\", which is no node"},
 		{"unknown reroute of a node", good + "g.node(\"b\", f, guardrails = [Guardrail(\"r\", lambda p: None, on_violation = \"reroute\", reroute = \"x\")])\ng.edge(\"a\", \"b\")\ng.edge(\"b\", END)\n", "8|guardrail r leads to \"x\", which is no node"},
+		{"nobody revises", "g.node(\"a\", f)\ng.edge(START, \"a\", guardrails = [Guardrail(\"r\", lambda p: None, on_violation = \"revise\")])\ng.edge(\"a\", END)\n", "6|guardrail r sends back what no node has made"},
 		{"unknown fallback", good + "g.discover(\"a\", \"sing\", fallback = \"x\")\n", "8|leads to \"x\", which is no node"},
 		{"unknown then", good + "g.discover(\"a\", \"sing\", then = \"x\")\n", "8|leads to \"x\", which is no node"},
 		{"no query", good + "g.discover(\"a\", \"\")\n", "8|looks for nothing"},

@@ -71,6 +71,7 @@ var graphHints = map[string]string{
 	"unknown source":  "add the node, or let the edge begin elsewhere",
 	"unknown target":  "add the node, or lead elsewhere",
 	"no start":        "add an edge from START",
+	"no author":       "block, reroute or sanitize what comes in; or put the guardrail on an edge from a node",
 	"no end":          "lead an edge to END",
 	"unreachable":     "lead an edge to it, or take the node out",
 	"dead end":        "lead an edge from it to END, or to a node that goes there",

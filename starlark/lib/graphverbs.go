@@ -37,7 +37,7 @@ var graphMethods = []value.Method[agent.Agent]{
 			Example: "g.node(\"plan\", planner, writes = [\"plan\"], timeout = \"3m\", retry = Retry(2, backoff = \"2s\", on = [\"timeout\"]))",
 			Params: []value.Param{nodeIDParam,
 				{Name: "agent", Type: value.Either(agentKind.Type(), toolKind.Type(), humanKind.Type(), value.Callable), Required: true, Positional: true, Doc: "An agent, a workflow, an interaction, a graph, a tool, Human(…), or a function of the state."},
-				{Name: "writes", Type: value.ListOf(value.String), Doc: "The keys it writes: one gets the whole of what it puts out, several get its entries, none at all with []."},
+				{Name: "writes", Type: value.ListOf(value.String), Doc: "The keys it writes: one gets the whole of what it puts out, several get its entries, and one that is missing fails the node; none at all with []."},
 				{Name: "effect", Type: value.OneOf("pure", "read", "write"), Doc: "What it does to the world; \"write\" moves or sends something, and is not run again by itself if it was interrupted."},
 				{Name: "retry", Type: retryKind.Type(), Doc: "Retry(n, …): how often it is tried."},
 				{Name: "timeout", Type: value.Duration, Doc: "Cancels an attempt that takes longer."},

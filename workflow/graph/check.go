@@ -215,6 +215,11 @@ func (c *checker) edge(e *edge) {
 		c.known(where, t, "", e.id)
 	}
 	c.guards(e.guards, where, "", e.id)
+	for _, gr := range e.guards {
+		if e.source == Start && gr.On == workflow.Revise {
+			c.add(Error, "no author", "", e.id, "%s: guardrail %s sends back what no node has made: nobody is there to revise it", where, gr.Name)
+		}
+	}
 	switch {
 	case e.kind == TypeConditional && (e.route == nil || isNil(e.route)):
 		c.add(Error, "no function", "", e.id, "%s has no function", where)

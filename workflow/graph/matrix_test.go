@@ -46,6 +46,8 @@ func behave(d *diary, how string) agent.Agent {
 			return agent.Result{}, fmt.Errorf("%w: bad plan", agent.ErrRejected)
 		case "blocks":
 			return agent.Result{Status: agent.Blocked, Reason: "rude"}, nil
+		case "half":
+			return agent.Result{Output: map[string]any{"p": int64(1)}}, nil
 		case "deadlock":
 			return agent.Result{}, fmt.Errorf("%w: 8 rounds", agent.ErrDeadlock)
 		}
@@ -80,6 +82,7 @@ func TestFailureMatrix(t *testing.T) {
 		{"deaf", graph.NodeOptions{}, 5 * time.Second, "cancelled context canceled", 5*time.Second + 40*time.Millisecond, 1},
 		{"fails", graph.NodeOptions{Retry: &graph.Retry{Backoff: time.Hour}}, 5 * time.Second, "cancelled context canceled", 5 * time.Second, 1},
 		{"works", graph.NodeOptions{Writes: []string{"p", "q"}}, 0, `failed c writes ["p" "q"] and gave string, no map`, time.Second, 1},
+		{"half", graph.NodeOptions{Writes: []string{"p", "q"}}, 0, `failed c writes ["p" "q"] and gave nothing for "q"`, time.Second, 1},
 		{"works", graph.NodeOptions{Input: func(context.Context, graph.State) (any, error) { return nil, errors.New("no plan") }}, 0, "failed input of c: no plan", 0, 0},
 	} {
 		for _, wide := range []bool{false, true} { // alone, and beside another branch

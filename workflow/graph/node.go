@@ -285,6 +285,11 @@ func (v *visit) settle(ctx context.Context, r agent.Result) (*step, error) {
 	if s.sets, err = v.lands(out, updates); err != nil {
 		return s, err
 	}
+	if jump == nil {
+		if err := v.lacks(s.sets); err != nil {
+			return s, err
+		}
+	}
 	after, err := v.g.apply(v.state, writes(s.sets))
 	if err != nil {
 		return s, err
@@ -322,6 +327,21 @@ func (v *visit) lands(out any, updates bool) (map[string]any, error) {
 		return nil, nil // writes nothing
 	}
 	return map[string]any{v.Name(): out}, nil
+}
+
+// lacks says which of several keys that the node writes it gave nothing for. A
+// function that gave nothing at all updates nothing.
+func (v *visit) lacks(sets map[string]any) error {
+	keys := v.n.opt.Writes
+	if len(keys) < 2 || sets == nil && v.n.function {
+		return nil
+	}
+	for _, k := range keys {
+		if _, ok := sets[k]; !ok {
+			return fmt.Errorf("%w: %s writes %q and gave nothing for %q", agent.ErrFailed, v.n.id, keys, k)
+		}
+	}
+	return nil
 }
 
 // writes puts updates in an order.
