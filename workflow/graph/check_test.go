@@ -60,7 +60,6 @@ func TestCheck(t *testing.T) {
 			g.Edge("a", graph.End, workflow.Guardrail{Name: "r", On: "shout", Check: fine("").Check})
 		}, want: `error: edge e3 from a: guardrail r: on_violation "shout" is none of block, reroute, warn, sanitize and revise`},
 		"nobody revises": {build: func(g *graph.Graph) {
-			g.Func("a", func(context.Context, graph.State) (any, error) { return nil, nil }, graph.NodeOptions{})
 			g.Edge(graph.Start, "a", workflow.Guardrail{Name: "r", On: workflow.Revise, Check: fine("").Check})
 			g.Edge("a", graph.End)
 		}, want: `error: edge e1 from START: guardrail r sends back what no node has made: nobody is there to revise it`},
