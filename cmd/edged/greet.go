@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"edged/hw"
@@ -32,13 +31,17 @@ func runLines(r *robot) []string {
 	return lines
 }
 
-// demoLines adds what to try, and the page's address with the token: whoever
-// plays with the demo sits here.
+// demoLines says what to try instead of how much memory there is, and the page's
+// address with the token: whoever plays with the demo sits here.
 func demoLines(r *robot) []string {
-	lines := runLines(r)
-	if address := r.page.address(); address != "" {
-		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "page ") })
-		lines[i] = "page     " + address
+	var lines []string
+	for _, l := range runLines(r) {
+		switch what, _, _ := strings.Cut(l, " "); {
+		case what == "page" && r.page.address() != "":
+			lines = append(lines, "page     "+r.page.address())
+		case what != "memory":
+			lines = append(lines, l)
+		}
 	}
 	return append(lines, fmt.Sprintf("edit     %s and save; space stops, Ctrl-C ends", filepath.Join(r.cfg.Dir(), "main.star")))
 }
