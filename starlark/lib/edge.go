@@ -18,9 +18,19 @@ import (
 type edge struct {
 	kind   string // as scripts write it: "Oversight"
 	common common
-	// relation makes it for members of a society. The fields that all edges have
-	// are filled in afterwards.
-	relation func(s *commune) (society.Relation, error)
+	up     *appeal   // who decides when they can't; nil: not said
+	how    *resolver // who or what picks one
+	by     agent.Agent
+	// relation makes it, of the fields that all edges have and of those it names.
+	relation func(sh society.Shared, p parties) society.Relation
+}
+
+// parties are those whom an edge names besides its members, as a society knows
+// them.
+type parties struct {
+	to      *society.Escalate
+	resolve society.Resolver
+	by      *society.Agent // who puts drafts together
 }
 
 // common are the fields of all edges.
@@ -89,12 +99,11 @@ var edgeRows = []row{
 			{Name: "instructions", Type: value.String, Default: "", Doc: "What the delegator tells the worker."},
 			{Name: "review", Type: value.Bool, Default: true, Doc: "False: it ends when the worker is done."},
 			{Name: "escalation_policy", Type: appealType, Doc: "Who decides when the two could not: Escalate(…), an agent, or a name."}},
-	}, func(_ *Behaviour, c *value.Call, e *edge) error {
-		up, err := appealOf(c, "escalation_policy")
+	}, func(_ *Behaviour, c *value.Call, e *edge) (err error) {
+		e.up, err = appealOf(c, "escalation_policy")
 		note, silent := c.String("instructions"), !c.Bool("review")
-		e.relation = func(s *commune) (society.Relation, error) {
-			to, err := up.in(s)
-			return &society.Delegation{Instructions: note, NoReview: silent, Escalation: to}, err
+		e.relation = func(sh society.Shared, p parties) society.Relation {
+			return &society.Delegation{Shared: sh, Instructions: note, NoReview: silent, Escalation: p.to}
 		}
 		return err
 	}),
@@ -104,12 +113,11 @@ var edgeRows = []row{
 		Params: []value.Param{
 			{Name: "criteria", Type: value.ListOf(value.String), Doc: "What the reviewer goes by."},
 			{Name: "on_deadlock", Type: appealType, Doc: "Who decides when the rounds are over: Escalate(…), an agent, or a name."}},
-	}, func(_ *Behaviour, c *value.Call, e *edge) error {
-		up, err := appealOf(c, "on_deadlock")
+	}, func(_ *Behaviour, c *value.Call, e *edge) (err error) {
+		e.up, err = appealOf(c, "on_deadlock")
 		criteria := c.Strings("criteria")
-		e.relation = func(s *commune) (society.Relation, error) {
-			to, err := up.in(s)
-			return &society.Oversight{Criteria: criteria, OnDeadlock: to}, err
+		e.relation = func(sh society.Shared, p parties) society.Relation {
+			return &society.Oversight{Shared: sh, Criteria: criteria, OnDeadlock: p.to}
 		}
 		return err
 	}),
@@ -124,12 +132,11 @@ var edgeRows = []row{
 		Name: "Competition", Doc: "All make the same thing apart, and one is picked. Who competes sees the task, and not even that there are others.",
 		Example: "race = routes.compete([fast, gentle], Competition(resolve = JudgePicks(judge), quorum = 1, timeout = \"45s\", on_timeout = TERMINATE))",
 		Params:  []value.Param{resolveParam, quorumParam},
-	}, func(b *Behaviour, c *value.Call, e *edge) error {
-		how, err := b.resolveOf(c)
+	}, func(b *Behaviour, c *value.Call, e *edge) (err error) {
+		e.how, err = b.resolveOf(c)
 		quorum := c.Int("quorum")
-		e.relation = func(s *commune) (society.Relation, error) {
-			r, err := how.make(s)
-			return &society.Competition{Resolve: r, Quorum: quorum}, err
+		e.relation = func(sh society.Shared, p parties) society.Relation {
+			return &society.Competition{Shared: sh, Resolve: p.resolve, Quorum: quorum}
 		}
 		return err
 	}),
@@ -140,15 +147,14 @@ var edgeRows = []row{
 			{Name: "cooperate_on", Type: value.ListOf(value.String), Doc: "Topics, or artifacts by name, that they agree on."},
 			{Name: "compete_on", Type: value.ListOf(value.String), Doc: "Those that each keeps sealed."},
 			resolveParam, quorumParam},
-	}, func(b *Behaviour, c *value.Call, e *edge) error {
-		how, err := b.resolveOf(c)
+	}, func(b *Behaviour, c *value.Call, e *edge) (err error) {
+		e.how, err = b.resolveOf(c)
 		quorum, with, on := c.Int("quorum"), c.Strings("cooperate_on"), c.Strings("compete_on")
 		if err == nil && len(on) == 0 {
 			err = &value.Error{Arg: "compete_on", Msg: "Coopetition has nothing to compete on", Hint: "name topics: compete_on = [\"claim\"]; or cooperate, with a Cooperation"}
 		}
-		e.relation = func(s *commune) (society.Relation, error) {
-			r, err := how.make(s)
-			return &society.Coopetition{Resolve: r, Quorum: quorum, CooperateOn: with, CompeteOn: on}, err
+		e.relation = func(sh society.Shared, p parties) society.Relation {
+			return &society.Coopetition{Shared: sh, Resolve: p.resolve, Quorum: quorum, CooperateOn: with, CompeteOn: on}
 		}
 		return err
 	}),
@@ -156,7 +162,6 @@ var edgeRows = []row{
 
 func (b *Behaviour) cooperation(c *value.Call, e *edge) error {
 	out := society.Cooperation{SharedTopics: c.Strings("shared")}
-	var by agent.Agent
 	switch v := c.Value("merge").(type) {
 	case starlark.String:
 		out.Merge = society.Merge(v)
@@ -173,18 +178,12 @@ func (b *Behaviour) cooperation(c *value.Call, e *edge) error {
 			return value.ToGo(v)
 		}
 	default:
-		by, _ = agentKind.Unwrap(v)
+		e.by, _ = agentKind.Unwrap(v)
 	}
-	e.relation = func(s *commune) (society.Relation, error) {
+	e.relation = func(sh society.Shared, p parties) society.Relation {
 		r := out
-		if by != nil {
-			a, err := s.agentOf(by)
-			if err != nil {
-				return nil, err
-			}
-			r.MergeBy = a
-		}
-		return &r, nil
+		r.Shared, r.MergeBy = sh, p.by
+		return &r
 	}
 	return nil
 }
@@ -286,8 +285,8 @@ func workList(round []society.Work) starlark.Value {
 	return out
 }
 
-// shared gives the fields for one interaction.
-func (e *edge) shared(name string, members []string) (society.Shared, error) {
+// in makes the edge for members of a society.
+func (e *edge) in(s *commune, name string, members []string) (society.Relation, error) {
 	sh := e.common.Shared
 	sh.Name = name
 	sh.Artifacts = slices.Clone(sh.Artifacts)
@@ -296,24 +295,23 @@ func (e *edge) shared(name string, members []string) (society.Shared, error) {
 	}
 	for _, who := range e.common.reached {
 		if !slices.Contains(members, who) {
-			return sh, fmt.Errorf("node_reached names %q, who is not a member; members are %s", who, strings.Join(members, ", "))
+			return nil, &value.Error{Arg: "type", Msg: fmt.Sprintf("%s of %s: node_reached names %q, who is not a member", e.kind, strings.Join(members, ", "), who)}
 		}
 	}
-	return sh, nil
-}
-
-// setShared puts the common fields into a relation.
-func setShared(r society.Relation, sh society.Shared) {
-	switch r := r.(type) {
-	case *society.Delegation:
-		r.Shared = sh
-	case *society.Oversight:
-		r.Shared = sh
-	case *society.Cooperation:
-		r.Shared = sh
-	case *society.Competition:
-		r.Shared = sh
-	case *society.Coopetition:
-		r.Shared = sh
+	var p parties
+	var err error
+	if p.to, err = e.up.in(s); err != nil {
+		return nil, err
 	}
+	if e.how != nil {
+		if p.resolve, err = e.how.make(s); err != nil {
+			return nil, err
+		}
+	}
+	if e.by != nil {
+		if p.by, err = s.agentOf(e.by); err != nil {
+			return nil, err
+		}
+	}
+	return e.relation(sh, p), nil
 }

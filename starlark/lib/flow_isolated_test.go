@@ -1,12 +1,9 @@
 package lib_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
-	"edged/bus"
 	"edged/starlark/lib"
 )
 
@@ -16,13 +13,6 @@ import (
 func TestIsolatedWorkflow(t *testing.T) {
 	r := newRig(t)
 	defer r.close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	sub, err := r.bus.Subscribe("box/out", bus.Queue{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
 	const main = `
 def count(task):
     return bb.incr("box/n")
@@ -41,23 +31,8 @@ def on_go(ev):
 on("box/go", on_go)
 on("box/driving", lambda ev: bb.set("box/safe", False))
 `
-	b, err := lib.Load(ctx, r.host, source(main), lib.Options{Grants: lib.Grants{All: true}, Isolated: &lib.Isolation{Command: host(t)}})
-	if err != nil {
-		t.Fatal(shown(err))
-	}
-	if err := b.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	r.publish("box/go", nil)
-	e, err := sub.Next(ctx)
-	if err != nil {
-		t.Fatal(err, r.errors())
-	}
-	if got := string(e.Bytes()); got != `["cancelled","guard lambda",2,"guard "]` {
+	if got := r.isolated(main); got != `["cancelled","guard lambda",2,"guard "]` {
 		t.Errorf("got %s\n%s", got, r.errors())
-	}
-	if err := b.Stop(ctx); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -67,13 +42,6 @@ on("box/driving", lambda ev: bb.set("box/safe", False))
 func TestIsolatedGraph(t *testing.T) {
 	r := newRig(t)
 	defer r.close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	sub, err := r.bus.Subscribe("box/out", bus.Queue{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
 	const main = `
 def weigh(state):
     return goto("light" if state["kg"] < 2 else "heavy", {"seen": state["kg"]})
@@ -93,25 +61,10 @@ g.edge("out", END)
 on("box/go", lambda ev: bus.publish("box/out", [[g.run({"kg": kg}).status, g.run({"kg": kg}).output.get("out")] for kg in [1, 3]]))
 `
 	opt := lib.Options{Grants: lib.Grants{All: true}, Isolated: &lib.Isolation{Command: host(t)}}
-	if _, err := lib.Load(ctx, r.host, source(strings.Replace(main, "%s", `g.node("lost", weigh)`, 1)), opt); err == nil || !strings.Contains(shown(err), "graph g: no way leads to node lost") {
+	if _, err := lib.Load(t.Context(), r.host, source(strings.Replace(main, "%s", `g.node("lost", weigh)`, 1)), opt); err == nil || !strings.Contains(shown(err), "graph g: no way leads to node lost") {
 		t.Errorf("got %s, want that a node is lost", shown(err))
 	}
-	b, err := lib.Load(ctx, r.host, source(strings.Replace(main, "%s", "g.check()", 1)), opt)
-	if err != nil {
-		t.Fatal(shown(err))
-	}
-	if err := b.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	r.publish("box/go", nil)
-	e, err := sub.Next(ctx)
-	if err != nil {
-		t.Fatal(err, r.errors())
-	}
-	if got := string(e.Bytes()); got != `[["done",[1,1,2]],["failed",null]]` {
+	if got := r.isolated(strings.Replace(main, "%s", "g.check()", 1)); got != `[["done",[1,1,2]],["failed",null]]` {
 		t.Errorf("got %s\n%s", got, r.errors())
-	}
-	if err := b.Stop(ctx); err != nil {
-		t.Error(err)
 	}
 }

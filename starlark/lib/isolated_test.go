@@ -24,6 +24,37 @@ func host(t *testing.T) func() *exec.Cmd {
 	return func() *exec.Cmd { return exec.Command(bin) }
 }
 
+// isolated runs a folder in a child process: it publishes box/go, and gives what
+// comes as box/out.
+func (r *rig) isolated(main string) string {
+	t := r.t
+	t.Helper()
+	r.host.Limits.Time = 30 * time.Second // a busy machine takes its time
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sub, err := r.bus.Subscribe("box/out", bus.Queue{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	b, err := lib.Load(ctx, r.host, source(main), lib.Options{Grants: lib.Grants{All: true}, Isolated: &lib.Isolation{Command: host(t)}})
+	if err != nil {
+		t.Fatal(shown(err))
+	}
+	if err := b.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.publish("box/go", nil)
+	e, err := sub.Next(ctx)
+	if err != nil {
+		t.Fatal(err, r.errors())
+	}
+	if err := b.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	return string(e.Bytes())
+}
+
 // TestIsolated runs a folder in a child process: handlers, board, agents and
 // timers work, a memory bomb ends the child and nothing else, and the folder
 // can be loaded again and take over.

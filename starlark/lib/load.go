@@ -208,6 +208,18 @@ func kinds() []value.Describer {
 	}
 }
 
+// constantDocs describe the names that are neither functions nor modules.
+var constantDocs = map[string]string{
+	"HUMAN":      "The person, as an agent: escalations go there, and it can be a member.",
+	"ESCALATE":   "Policy of on_timeout: somebody above decides.",
+	"RETRY_ONCE": "Policy of on_timeout: exactly one more try.",
+	"TERMINATE":  "Policy of on_timeout: the interaction ends.",
+	"EXIT":       "What a background agent or its trigger returns that is finished for good: a clean exit.",
+	"START":      "Where a graph begins: the source of its first edges.",
+	"END":        "Where a graph ends: the target of its last edges.",
+	"PASS":       "What a volunteer returns to leave a request to others.",
+}
+
 // Catalogue describes everything scripts can say, sorted by name: for the
 // manual, completion and the editor.
 func Catalogue() []value.Entry {
@@ -223,23 +235,8 @@ func Catalogue() []value.Entry {
 	delete(d, "struct")
 	entries := value.Catalogue(d, kinds()...)
 	for i, e := range entries {
-		switch e.Name {
-		case "HUMAN":
-			entries[i].Doc, entries[i].Signature = "The person, as an agent: escalations go there, and it can be a member.", "HUMAN"
-		case "ESCALATE":
-			entries[i].Doc, entries[i].Signature = "Policy of on_timeout: somebody above decides.", "ESCALATE"
-		case "RETRY_ONCE":
-			entries[i].Doc, entries[i].Signature = "Policy of on_timeout: exactly one more try.", "RETRY_ONCE"
-		case "TERMINATE":
-			entries[i].Doc, entries[i].Signature = "Policy of on_timeout: the interaction ends.", "TERMINATE"
-		case "EXIT":
-			entries[i].Doc, entries[i].Signature = "What a background agent or its trigger returns that is finished for good: a clean exit.", "EXIT"
-		case "START":
-			entries[i].Doc, entries[i].Signature = "Where a graph begins: the source of its first edges.", "START"
-		case "END":
-			entries[i].Doc, entries[i].Signature = "Where a graph ends: the target of its last edges.", "END"
-		case "PASS":
-			entries[i].Doc, entries[i].Signature = "What a volunteer returns to leave a request to others.", "PASS"
+		if doc, ok := constantDocs[e.Name]; ok {
+			entries[i].Doc, entries[i].Signature = doc, e.Name
 		}
 	}
 	for _, e := range testEntries() {

@@ -312,15 +312,10 @@ func (s *commune) join(c *value.Call, method string, list []agent.Agent) (starla
 		}
 		members, names = append(members, m), append(names, m.Name)
 	}
-	rel, err := e.relation(s)
+	rel, err := e.in(s, c.String("name"), names)
 	if err != nil {
 		return nil, plainSociety(err)
 	}
-	sh, err := e.shared(c.String("name"), names)
-	if err != nil {
-		return nil, c.Errorf("type", "%s of %s: %v", e.kind, strings.Join(names, ", "), err)
-	}
-	setShared(rel, sh)
 	var i *society.Interaction
 	if method == "connect" {
 		i, err = s.s.Connect(members[0], members[1], rel)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
-	"time"
 
 	"edged/agent/llm"
 	"edged/bus"
@@ -196,37 +195,15 @@ on("box/y", lambda ev: many.run("x"))
 func TestIsolatedAgents(t *testing.T) {
 	r := newRig(t)
 	defer r.close()
-	r.host.Limits.Time = 30 * time.Second
 	r.host.Models = func(string) (llm.Model, error) { return caller{}, nil }
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	b, err := lib.Load(ctx, r.host, source(`
+	got := r.isolated(`
 def light(room, level):
     return "%s %d" % (room, level)
 
 a = Agent("a", model = "m", tools = [Tool(light, doc = "Light.", params = {"room": "one of hall, dock", "level": "(int, 0..3)"}, effect = "read")])
-on("go", lambda ev: bus.publish("out", a.run("x").reply))
-`), lib.Options{Grants: lib.Grants{All: true}, Isolated: &lib.Isolation{Command: host(t)}})
-	if err != nil {
-		t.Fatal(shown(err))
-	}
-	sub, err := r.bus.Subscribe("out", bus.Queue{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
-	if err := b.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	r.publish("go", nil)
-	e, err := sub.Next(ctx)
-	if err != nil {
-		t.Fatal(err, r.errors())
-	}
-	if got := string(e.Bytes()); got != "light,decline | hall 2" {
+on("box/go", lambda ev: bus.publish("box/out", a.run("x").reply))
+`)
+	if got != "light,decline | hall 2" {
 		t.Errorf("got %s: %s", got, r.errors())
-	}
-	if err := b.Stop(ctx); err != nil {
-		t.Error(err)
 	}
 }

@@ -1,22 +1,12 @@
 package lib_test
 
-import (
-	"context"
-	"testing"
-	"time"
-
-	"edged/bus"
-	"edged/starlark/lib"
-)
+import "testing"
 
 // TestIsolatedSociety: societies work for scripts in a child process.
 func TestIsolatedSociety(t *testing.T) {
 	r := newRig(t)
 	defer r.close()
-	r.host.Limits.Time = 30 * time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	b, err := lib.Load(ctx, r.host, source(`
+	got := r.isolated(`
 def check(draft, state):
     return "too long" if len(draft) > 5 else None
 
@@ -36,30 +26,11 @@ f = s.compete([a, c], Competition(resolve = best))
 g = s.cooperate([a, c], Cooperation(merge = "append", protocol = {"next_speaker": lambda floor: None if floor.spoken else ["a", "c"]}))
 
 def go(ev):
-    bus.publish("out", [e.run("x").status, f.run("x").winner, g.run("x").output, [m.name for m in e.members]])
+    bus.publish("box/out", [e.run("x").status, f.run("x").winner, g.run("x").output, [m.name for m in e.members]])
 
-on("go", go)
-`), lib.Options{Grants: lib.Grants{All: true}, Isolated: &lib.Isolation{Command: host(t)}})
-	if err != nil {
-		t.Fatal(shown(err))
-	}
-	sub, err := r.bus.Subscribe("out", bus.Queue{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
-	if err := b.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	r.publish("go", nil)
-	e, err := sub.Next(ctx)
-	if err != nil {
-		t.Fatal(err, r.errors())
-	}
-	if got := string(e.Bytes()); got != `["done","a",["short","other"],["a","b"]]` {
+on("box/go", go)
+`)
+	if got != `["done","a",["short","other"],["a","b"]]` {
 		t.Errorf("got %s: %s", got, r.errors())
-	}
-	if err := b.Stop(ctx); err != nil {
-		t.Error(err)
 	}
 }
