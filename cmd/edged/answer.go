@@ -18,6 +18,7 @@ import (
 // The verb answer, and its side in the running robot: see inquiry.
 
 type answerRequest struct {
+	ID    string   `json:"id,omitempty"` // of the question that is meant, and no other
 	Words []string `json:"words,omitempty"`
 }
 
@@ -27,7 +28,7 @@ type answered struct {
 	Answer string `json:"answer"`
 }
 
-func (r *robot) handleAnswer(_ context.Context, with json.RawMessage, send func(any) error) error {
+func (r *robot) handleAnswer(ctx context.Context, with json.RawMessage, send func(any) error) error {
 	var q answerRequest
 	if err := json.Unmarshal(with, &q); err != nil {
 		return control.Usagef("answer: %v", err)
@@ -35,7 +36,13 @@ func (r *robot) handleAnswer(_ context.Context, with json.RawMessage, send func(
 	if len(q.Words) == 0 {
 		return send(r.persons.inquiries())
 	}
-	one, text, err := r.persons.reply(q.Words)
+	answer := func() (inquiry, string, error) { return r.persons.reply(control.Who(ctx), q.Words) }
+	if q.ID != "" {
+		answer = func() (inquiry, string, error) {
+			return r.persons.replyTo(control.Who(ctx), q.ID, strings.Join(q.Words, " "))
+		}
+	}
+	one, text, err := answer()
 	if err != nil {
 		return err
 	}
@@ -86,7 +93,7 @@ func (c *cli) reply(ctx context.Context, q inquiry) error {
 				return
 			}
 			var one answered
-			err = c.call(ctx, "answer", answerRequest{Words: []string{q.ID, strings.TrimSpace(line)}}, &one)
+			err = c.call(ctx, "answer", answerRequest{ID: q.ID, Words: []string{strings.TrimSpace(line)}}, &one)
 			if err == nil {
 				return
 			}

@@ -55,7 +55,7 @@ func TestAnswersOverMQTT(t *testing.T) {
 		{"no", "mqtt:home", map[string]any{"answer": "no"}, "no", ""},
 		{"no option", "mqtt", map[string]any{"answer": "perhaps"}, "", `answer: "perhaps" is none of yes, no`},
 		{"nothing", "mqtt", map[string]any{"answer": ""}, "", "answer: nothing was said"},
-		{"another question", "mqtt", map[string]any{"id": "other", "answer": "yes"}, "", "answer: no such question waits"},
+		{"another question", "mqtt", map[string]any{"id": "other", "answer": "yes"}, "", "answer: no question other waits for an answer"},
 		{"a script", "script:main.star", map[string]any{"answer": "yes"}, "", ""},
 		{"an agent", "agent:butler", map[string]any{"answer": "yes"}, "", ""},
 		{"the graph", "graph:request", map[string]any{"answer": "yes"}, "", ""},
@@ -113,7 +113,7 @@ func TestReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bus.New(bus.Options{})
 		p := newPersons(b)
-		if _, _, err := p.reply([]string{"yes"}); err == nil || err.Error() != "answer: nothing waits for an answer" {
+		if _, _, err := p.reply("cli", []string{"yes"}); err == nil || err.Error() != "answer: nothing waits for an answer" {
 			t.Errorf("got %v", err)
 		}
 		one, first := inquiring(t, t.Context(), b, p, fence)
@@ -121,15 +121,15 @@ func TestReplies(t *testing.T) {
 			t.Errorf("after a restart it is %s, was %s", again, one)
 		}
 		_, tool := asking(t, b, p)
-		if _, _, err := p.reply([]string{"maybe"}); err == nil || !strings.Contains(err.Error(), "none of yes, no") {
+		if _, _, err := p.reply("cli", []string{"maybe"}); err == nil || !strings.Contains(err.Error(), "none of yes, no") {
 			t.Errorf("got %v, want the options", err)
 		}
 		where := lib.Ask{By: "society:home", Run: "r2", Path: "1", Prompt: "Where to?"}
 		two, second := inquiring(t, t.Context(), b, p, where)
-		if _, _, err := p.reply([]string{"yes"}); err == nil || !strings.Contains(err.Error(), "2 questions wait") {
+		if _, _, err := p.reply("cli", []string{"yes"}); err == nil || !strings.Contains(err.Error(), "2 questions wait") {
 			t.Errorf("got %v, want that there are two", err)
 		}
-		if q, text, err := p.reply([]string{two[:4], "to", "the", "porch"}); err != nil || text != "to the porch" || q.String() != "home asks: Where to?" {
+		if q, text, err := p.reply("cli", []string{two[:4], "to", "the", "porch"}); err != nil || text != "to the porch" || q.String() != "home asks: Where to?" {
 			t.Errorf("got %v %q %v", q, text, err)
 		}
 		if got := <-second; got.text != "to the porch" {
@@ -138,16 +138,16 @@ func TestReplies(t *testing.T) {
 		other := fence
 		other.Path, other.Prompt = "4", "Which way?"
 		three, third := inquiring(t, t.Context(), b, p, other)
-		if _, _, err := p.reply([]string{"r1", "yes"}); err == nil || !strings.Contains(err.Error(), `"r1" may be one of 2 questions`) {
+		if _, _, err := p.reply("cli", []string{"r1", "yes"}); err == nil || !strings.Contains(err.Error(), `"r1" may be one of 2 questions`) {
 			t.Errorf("got %v, want that the run has two questions", err)
 		}
-		if _, _, err := p.reply([]string{three, "no"}); err != nil || (<-third).text != "no" {
+		if _, _, err := p.reply("cli", []string{three, "no"}); err != nil || (<-third).text != "no" {
 			t.Errorf("got %v", err)
 		}
 		if _, ok := p.key('y'); ok {
 			t.Error("a key answered one of two questions")
 		}
-		if _, err := p.answer("", false); err != nil {
+		if _, err := p.answer("cli", "", false); err != nil {
 			t.Error(err)
 		}
 		if err := <-tool; !errors.Is(err, errRefused) {

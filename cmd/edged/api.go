@@ -144,7 +144,7 @@ func answeredWith(q *web.Query) (any, error) {
 	if a.ID == "" || strings.TrimSpace(a.Answer) == "" {
 		return nil, control.Usagef("answer: want the id of a question, and an answer")
 	}
-	return answerRequest{Words: []string{a.ID, a.Answer}}, nil
+	return answerRequest{ID: a.ID, Words: []string{a.Answer}}, nil
 }
 
 func confirmed(q *web.Query) (any, error) {

@@ -77,7 +77,13 @@ func (p *persons) atTerminal(tell func(question), words func(inquiry)) {
 // pending is an open question.
 type pending struct {
 	question
-	said chan error // one answer: nil is yes
+	said chan verdict // one answer
+}
+
+// verdict is what a person said, and which way it came.
+type verdict struct {
+	err  error  // nil is yes
+	from string // "cli", "page", "keyboard", "mqtt"
 }
 
 var errRefused = errors.New("a person said no")
@@ -108,7 +114,7 @@ func (p *persons) confirm(ctx context.Context, q question) error {
 	defer cancel()
 	q.ID = rand.Text()
 	q.Until, _ = ctx.Deadline()
-	one := &pending{q, make(chan error, 1)}
+	one := &pending{q, make(chan verdict, 1)}
 	p.mu.Lock()
 	p.open[q.ID] = one
 	tell := p.tell
@@ -134,10 +140,10 @@ func (p *persons) confirm(ctx context.Context, q question) error {
 		return err
 	}
 	select {
-	case err := <-one.said:
-		said := map[string]any{"id": q.ID, "agent": q.Agent, "tool": q.Tool, "args": payload["args"], "yes": err == nil}
+	case v := <-one.said:
+		said := map[string]any{"id": q.ID, "agent": q.Agent, "tool": q.Tool, "args": payload["args"], "yes": v.err == nil, "from": v.from}
 		_, _ = p.bus.Publish(ctx, "confirm", saidTopic, said) // for the record
-		return err
+		return v.err
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return errors.New("nobody confirmed it in time")
@@ -147,7 +153,7 @@ func (p *persons) confirm(ctx context.Context, q question) error {
 }
 
 // answer gives a person's answer; the empty id is the only open question.
-func (p *persons) answer(id string, yes bool) (question, error) {
+func (p *persons) answer(from, id string, yes bool) (question, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.open[id]
@@ -164,11 +170,11 @@ func (p *persons) answer(id string, yes bool) (question, error) {
 		return question{}, fmt.Errorf("confirm: no question %s waits for an answer", id)
 	}
 	delete(p.open, one.ID)
-	if yes {
-		one.said <- nil
-	} else {
-		one.said <- errRefused
+	v := verdict{from: from}
+	if !yes {
+		v.err = errRefused
 	}
+	one.said <- v
 	return one.question, nil
 }
 
@@ -190,7 +196,7 @@ func (p *persons) hear() error {
 		id, _ := m["id"].(string)
 		yes, given := m["yes"].(bool)
 		if given && id != "" && !e.Retained && (e.Source == "mqtt" || strings.HasPrefix(e.Source, "mqtt:")) {
-			_, _ = p.answer(id, yes) // too late, or twice
+			_, _ = p.answer("mqtt", id, yes) // too late, or twice
 		}
 	})
 	return err
@@ -202,7 +208,7 @@ type confirmRequest struct {
 	List bool   `json:"list,omitempty"`
 }
 
-func (r *robot) handleConfirm(_ context.Context, with json.RawMessage, send func(any) error) error {
+func (r *robot) handleConfirm(ctx context.Context, with json.RawMessage, send func(any) error) error {
 	var q confirmRequest
 	if err := json.Unmarshal(with, &q); err != nil {
 		return control.Usagef("confirm: %v", err)
@@ -210,7 +216,7 @@ func (r *robot) handleConfirm(_ context.Context, with json.RawMessage, send func
 	if q.List {
 		return send(r.persons.list())
 	}
-	one, err := r.persons.answer(q.ID, q.Yes)
+	one, err := r.persons.answer(control.Who(ctx), q.ID, q.Yes)
 	if err != nil {
 		return err
 	}

@@ -78,22 +78,22 @@ func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bus.New(bus.Options{})
 		p := newPersons(b)
-		if _, err := p.answer("", true); err == nil {
+		if _, err := p.answer("cli", "", true); err == nil {
 			t.Error("an answer to nothing was taken")
 		}
 		began := time.Now()
 		one, first := asking(t, b, p)
 		_, second := asking(t, b, p)
-		if _, err := p.answer("", true); err == nil {
+		if _, err := p.answer("cli", "", true); err == nil {
 			t.Error("an answer to one of two questions was taken")
 		}
-		if _, err := p.answer("other", true); err == nil {
+		if _, err := p.answer("cli", "other", true); err == nil {
 			t.Error("an answer to no question was taken")
 		}
-		if q, err := p.answer(one, false); err != nil || q.String() != `butler wants unlock {"door":"front"}` {
+		if q, err := p.answer("cli", one, false); err != nil || q.String() != `butler wants unlock {"door":"front"}` {
 			t.Errorf("%q, %v", q, err)
 		}
-		if _, err := p.answer(one, true); err == nil {
+		if _, err := p.answer("cli", one, true); err == nil {
 			t.Error("a second answer was taken")
 		}
 		if err := <-first; !errors.Is(err, errRefused) {

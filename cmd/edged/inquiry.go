@@ -138,7 +138,13 @@ func (q inquiry) fits(answer string) (string, error) {
 // awaited is an open question in words.
 type awaited struct {
 	inquiry
-	said chan string // one answer
+	said chan spoken // one answer
+}
+
+// spoken is an answer, and which way it came.
+type spoken struct {
+	text string
+	from string // "cli", "page", "keyboard", "mqtt"
 }
 
 // mostInquiries is how many questions in words may be open. More than that
@@ -147,7 +153,7 @@ const mostInquiries = 64
 
 // inquire asks and waits until ctx ends.
 func (p *persons) inquire(ctx context.Context, q inquiry) (string, error) {
-	one := &awaited{q, make(chan string, 1)}
+	one := &awaited{q, make(chan spoken, 1)}
 	p.mu.Lock()
 	if len(p.words) >= mostInquiries {
 		p.mu.Unlock()
@@ -167,11 +173,11 @@ func (p *persons) inquire(ctx context.Context, q inquiry) (string, error) {
 		return "", err
 	}
 	select {
-	case text := <-one.said:
+	case a := <-one.said:
 		m := q.payload()
-		m["answer"] = text
+		m["answer"], m["from"] = a.text, a.from
 		_, _ = p.bus.Publish(ctx, "question", heardTopic, m) // for the record
-		return text, nil
+		return a.text, nil
 	case <-ctx.Done():
 		_, _ = p.bus.Publish(context.WithoutCancel(ctx), "question", lapsedTopic, map[string]any{"id": q.ID, "prompt": q.Prompt})
 		return "", ctx.Err()
@@ -186,7 +192,7 @@ func (p *persons) forget(one *awaited) {
 
 // reply gives a person's words; of words that don't name a question by its ID,
 // or the beginning of it, all are the answer to the only open one.
-func (p *persons) reply(words []string) (inquiry, string, error) {
+func (p *persons) reply(from string, words []string) (inquiry, string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var hits []*awaited
@@ -205,13 +211,31 @@ func (p *persons) reply(words []string) (inquiry, string, error) {
 	default:
 		hits = p.words
 	}
-	one := hits[0]
-	text, err := one.fits(strings.Join(words, " "))
+	return p.give(hits[0], spoken{strings.Join(words, " "), from})
+}
+
+// replyTo gives a person's words to the question that is named, and to no other.
+func (p *persons) replyTo(from, id, text string) (inquiry, string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch hits := p.named(id); len(hits) {
+	case 0:
+		return inquiry{}, "", fmt.Errorf("answer: no question %s waits for an answer", id)
+	case 1:
+		return p.give(hits[0], spoken{text, from})
+	default:
+		return inquiry{}, "", fmt.Errorf("answer: %q may be one of %s: name it by its ID, see 'edged answer'", id, count(len(hits), "question"))
+	}
+}
+
+// give hands an answer over. The lock is held.
+func (p *persons) give(one *awaited, a spoken) (inquiry, string, error) {
+	text, err := one.fits(a.text)
 	if err != nil {
 		return one.inquiry, "", err
 	}
 	p.words = slices.DeleteFunc(p.words, func(x *awaited) bool { return x == one })
-	one.said <- text
+	one.said <- spoken{text, a.from}
 	return one.inquiry, text, nil
 }
 
@@ -248,7 +272,7 @@ func (p *persons) key(key byte) (said string, ok bool) {
 	p.mu.Unlock()
 	switch {
 	case tools == 1 && len(words) == 0 && (key == 'y' || key == 'n'):
-		if q, err := p.answer("", key == 'y'); err == nil {
+		if q, err := p.answer("keyboard", "", key == 'y'); err == nil {
 			return map[byte]string{'y': "allowed", 'n': "refused"}[key] + ": " + q.String(), true
 		}
 	case tools == 0 && len(words) == 1:
@@ -261,7 +285,7 @@ func (p *persons) key(key byte) (said string, ok bool) {
 		if len(hit) != 1 {
 			break
 		}
-		if q, text, err := p.reply([]string{words[0].ID, hit[0]}); err == nil {
+		if q, text, err := p.replyTo("keyboard", words[0].ID, hit[0]); err == nil {
 			return fmt.Sprintf("%s: %s", text, q), true
 		}
 	}
@@ -277,14 +301,7 @@ func (p *persons) hearWords() error {
 		if !given || id == "" || e.Retained || e.Source != "mqtt" && !strings.HasPrefix(e.Source, "mqtt:") {
 			return
 		}
-		p.mu.Lock()
-		known := len(p.named(id)) == 1
-		p.mu.Unlock()
-		why := errors.New("answer: no such question waits")
-		if known {
-			_, _, why = p.reply([]string{id, text})
-		}
-		if why != nil {
+		if _, _, why := p.replyTo("mqtt", id, text); why != nil {
 			_, _ = p.bus.Publish(bus.WithCause(context.Background(), e), "question", refusedTopic, map[string]any{"id": id, "answer": text, "reason": why.Error()})
 		}
 	})
