@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -100,12 +99,20 @@ func (r *Records) Get(name string) ([]byte, bool) {
 
 // All ranges over the records in the order of their names, as of the call.
 func (r *Records) All() iter.Seq2[string, []byte] {
+	type record struct {
+		name string
+		v    []byte
+	}
 	r.b.mu.RLock()
-	recs := maps.Clone(r.recs)
+	recs := make([]record, 0, len(r.recs))
+	for name, v := range r.recs {
+		recs = append(recs, record{name, v})
+	}
 	r.b.mu.RUnlock()
 	return func(yield func(string, []byte) bool) {
-		for _, k := range slices.Sorted(maps.Keys(recs)) {
-			if !yield(k, recs[k]) {
+		slices.SortFunc(recs, func(a, b record) int { return strings.Compare(a.name, b.name) })
+		for _, one := range recs {
+			if !yield(one.name, one.v) {
 				return
 			}
 		}

@@ -3,8 +3,10 @@ package workflow
 import (
 	"cmp"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -41,26 +43,44 @@ func (r *Runs) index() *runIndex {
 		return r.known
 	}
 	x := &runIndex{heads: map[string]*runHead{}}
+	var list []*runHead
+	var texts [][]byte
 	for name, text := range r.store.All() {
 		id, path, step := strings.Cut(name, "/")
 		if step {
 			x.at(id).step(path)
 			continue
 		}
-		h := &header{}
-		if err := decodeInto(text, h); err != nil {
-			x.at(id).bad = err
-			continue
-		}
-		h.ID = id
-		x.at(id).h = h
-		if !h.Ended.IsZero() {
-			x.over = append(x.over, x.heads[id])
+		list, texts = append(list, x.at(id)), append(texts, text)
+	}
+	readHeads(list, texts)
+	for _, h := range list {
+		if !h.ended().IsZero() {
+			x.over = append(x.over, h)
 		}
 	}
 	slices.SortFunc(x.over, byEnd)
 	r.known = x
 	return x
+}
+
+// readHeads reads headers: most of the time that a long list takes, so all
+// processors do it.
+func readHeads(list []*runHead, texts [][]byte) {
+	part := max(len(list)/runtime.GOMAXPROCS(0)+1, 64)
+	var all sync.WaitGroup
+	for from := 0; from < len(list); from += part {
+		all.Go(func() {
+			for i := from; i < min(from+part, len(list)); i++ {
+				h := &header{}
+				if list[i].bad = decodeInto(texts[i], h); list[i].bad == nil {
+					h.ID = list[i].id
+					list[i].h = h
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func byEnd(a, b *runHead) int {
