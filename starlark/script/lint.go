@@ -31,7 +31,14 @@ import (
 //	redefined            two functions of the same name
 //	duplicate-key        a dict display with a key twice
 //	no-effect            a statement that does nothing, such as robot.stop
+//	always-true          a function where its result was meant: if robot.stopped:
 func Lint(file, text string, predeclared starlark.StringDict) Errors {
+	return lint(file, text, predeclared, nil)
+}
+
+// lint is Lint; loaded gives what a module has under a name, nil if that is not
+// known.
+func lint(file, text string, predeclared starlark.StringDict, loaded func(module, name string) starlark.Value) Errors {
 	all := names(predeclared)
 	text = lines(text)
 	src := &source{name: file, text: text}
@@ -45,7 +52,7 @@ func Lint(file, text string, predeclared starlark.StringDict) Errors {
 	if err := resolve.File(f, all.Has, starlark.Universe.Has); err != nil {
 		return src.explainStatic(err, all)
 	}
-	l := &linter{src: src, names: all, defs: make(map[string]*syntax.DefStmt), uses: make(map[*resolve.Binding]*usage)}
+	l := &linter{src: src, names: all, loaded: loaded, defs: make(map[string]*syntax.DefStmt), uses: make(map[*resolve.Binding]*usage)}
 	l.file(f)
 	slices.SortStableFunc(l.out, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
@@ -59,7 +66,14 @@ func (p *Program) Lint(predeclared starlark.StringDict) Errors {
 	var out Errors
 	loaded := map[string]bool{}
 	for _, m := range p.Modules {
-		out = append(out, Lint(m.File, m.Text, predeclared)...)
+		out = append(out, lint(m.File, m.Text, predeclared, func(module, name string) starlark.Value {
+			for _, at := range []string{module, path.Join(path.Dir(m.Path), module)} {
+				if x := p.Module(at); x != nil {
+					return x.Globals[name]
+				}
+			}
+			return nil
+		})...)
 		f, err := dialect().Parse(m.File, lines(m.Text), 0)
 		if err != nil {
 			continue
@@ -89,6 +103,8 @@ type linter struct {
 	uses  map[*resolve.Binding]*usage
 	out   Errors
 	fn    []*syntax.DefStmt // functions around the node
+
+	loaded func(module, name string) starlark.Value // may be nil
 }
 
 // usage is what happens to a variable.
@@ -101,6 +117,7 @@ type usage struct {
 	loaded   bool
 	param    bool
 	def      bool // by def
+	function bool // it is loaded, and a function
 }
 
 func (l *linter) warn(at syntax.Position, rule, hint, format string, args ...any) {
@@ -218,6 +235,7 @@ func (l *linter) stmt(s syntax.Stmt, top, first bool) {
 		l.block(s.Body, false)
 		l.fn = l.fn[:len(l.fn)-1]
 	case *syntax.IfStmt:
+		l.condition(s.Cond)
 		l.expr(s.Cond)
 		l.block(s.True, top)
 		l.block(s.False, top)
@@ -226,15 +244,19 @@ func (l *linter) stmt(s syntax.Stmt, top, first bool) {
 		l.target(s.Vars)
 		l.block(s.Body, top)
 	case *syntax.WhileStmt:
+		l.condition(s.Cond)
 		l.expr(s.Cond)
 		l.block(s.Body, top)
 	case *syntax.ReturnStmt:
 		l.expr(s.Result)
 	case *syntax.LoadStmt:
-		for _, id := range s.To {
+		for i, id := range s.To {
 			u := l.use(id)
 			u.loaded = true
 			u.assigned++
+			if l.loaded != nil {
+				_, u.function = l.loaded(s.ModuleName(), s.From[i].Name).(starlark.Callable)
+			}
 		}
 	}
 }

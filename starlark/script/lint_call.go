@@ -38,13 +38,74 @@ func (l *linter) expr(x syntax.Expr) {
 			l.comprehension(n)
 			return false
 		case *syntax.BinaryExpr:
-			if n.Op == syntax.EQ { // a keyword argument: the name is no variable
+			switch n.Op {
+			case syntax.EQ: // a keyword argument: the name is no variable
 				l.expr(n.Y)
 				return false
+			case syntax.AND, syntax.OR:
+				l.condition(n.X)
 			}
+		case *syntax.UnaryExpr:
+			if n.Op == syntax.NOT {
+				l.condition(n.X)
+			}
+		case *syntax.CondExpr:
+			l.condition(n.Cond)
 		}
 		return true
 	})
+}
+
+// condition warns of a function whose result was meant. Parts of and, or and
+// not are conditions of their own, but for the last.
+func (l *linter) condition(x syntax.Expr) {
+	switch x := x.(type) {
+	case *syntax.ParenExpr:
+		l.condition(x.X)
+		return
+	case *syntax.BinaryExpr:
+		if x.Op == syntax.AND || x.Op == syntax.OR {
+			l.condition(x.Y)
+		}
+		return
+	case *syntax.LambdaExpr:
+		l.warn(x.Lambda, "always-true", "a condition is not called: write what it shall be", "a lambda is always true")
+		return
+	}
+	if l.isFunction(x) {
+		l.warn(syntax.Start(x), "always-true", "to call it, write ()", "%s is a function, and always true", named(x))
+	}
+}
+
+func named(x syntax.Expr) string {
+	switch x := x.(type) {
+	case *syntax.Ident:
+		return x.Name
+	case *syntax.DotExpr:
+		return named(x.X) + "." + x.Name.Name
+	}
+	return "this"
+}
+
+// isFunction reports whether a name is known to be one of a function.
+func (l *linter) isFunction(x syntax.Expr) bool {
+	if _, ok := l.predeclared(x).(starlark.Callable); ok {
+		return true
+	}
+	id, ok := x.(*syntax.Ident)
+	if !ok {
+		return false
+	}
+	b, ok := id.Binding.(*resolve.Binding)
+	switch {
+	case !ok:
+		return false
+	case b.Scope == resolve.Universal:
+		_, ok = starlark.Universe[id.Name].(starlark.Callable)
+		return ok
+	}
+	u := l.use(id)
+	return u.plain == 0 && (u.function || b.Scope == resolve.Global && u.assigned == 1 && l.defs[id.Name] != nil)
 }
 
 func (l *linter) comprehension(c *syntax.Comprehension) {
@@ -54,6 +115,7 @@ func (l *linter) comprehension(c *syntax.Comprehension) {
 			l.expr(clause.X)
 			l.target(clause.Vars)
 		case *syntax.IfClause:
+			l.condition(clause.Cond)
 			l.expr(clause.Cond)
 		}
 	}
@@ -123,6 +185,9 @@ func (l *linter) call(c *syntax.CallExpr) {
 		l.changes(d.X, d.Name.NamePos)
 	}
 	if b, ok := l.predeclared(c.Fn).(*value.Builtin); ok {
+		if b.Table().Name == "assert.true" && len(c.Args) > 0 {
+			l.condition(c.Args[0])
+		}
 		l.builtin(c, b.Table())
 		return
 	}

@@ -28,6 +28,8 @@ func TestLint(t *testing.T) {
 		{"redefined", "def f(): pass\ndef f(): pass\n", []string{"2:5 redefined"}},
 		{"duplicate", "x = {\"a\": 1, \"b\": 2, \"a\": 3}\nprint(x)\n", []string{"1:22 duplicate-key"}},
 		{"effect", "x = 1\nx == 2\nbase.drive_to\nx and print(x)\n[print(y) for y in [1]]\n", []string{"2:1 no-effect", "3:1 no-effect"}},
+		{"always true", "def f(): pass\ndef g(h):\n    if f: pass\n    if not base.drive_to: pass\n    if h or (f and h): pass\n    if h and f(): pass\n    return 1 if len else [x for x in [1] if lambda: x]\nk = f or 1\n", []string{"3:8 always-true", "4:12 always-true", "5:14 always-true", "7:17 always-true", "7:45 always-true", "8:5 always-true"}},
+		{"may be false", "f = None\ndef g(f, cb = None):\n    h = cb or g\n    if f: pass\n    if h: pass\n    if g(1): pass\nif f: pass\n", nil},
 		{"allowed", "x = 1\nx == 2 # lint: allow no-effect\n", nil},
 		{"closure", "def f():\n    n = 1\n    def g():\n        return n\n    return g\ndef h():\n    k = lambda: 1\n    return [k() for _ in range(2)]\n", nil},
 	} {
