@@ -23,15 +23,15 @@ import (
 func (r *robot) pageRoutes() map[string]web.Route {
 	routes := map[string]web.Route{
 		"GET /api/v1/status":      {Do: r.handleStatus},
-		"GET /api/v1/inspect":     {Do: r.handleInspect, With: nothing},
+		"GET /api/v1/inspect":     {Do: r.alone(r.handleInspect), With: nothing},
 		"GET /api/v1/graph":       {Do: r.handlePictures, With: byName(func(n string) any { return graphRequest{n} })},
-		"GET /api/v1/why":         {Do: r.handleWhy, With: byName(func(n string) any { return whyRequest{n} })},
+		"GET /api/v1/why":         {Do: r.alone(r.handleWhy), With: byName(func(n string) any { return whyRequest{n} })},
 		"GET /api/v1/questions":   {Do: r.handleQuestions},
 		"GET /api/v1/devices":     {Do: r.handleDevices},
 		"GET /api/v1/agents":      {Do: r.handleAgents},
 		"GET /api/v1/models":      {Do: r.handleModels},
-		"GET /api/v1/trace":       {Do: r.handleTold, With: toldAsked},
-		"GET /api/v1/trace/{seq}": {Do: r.handleTold, With: func(q *web.Query) (any, error) { return toldRequest{Event: q.Path("seq")}, nil }},
+		"GET /api/v1/trace":       {Do: r.alone(r.handleTold), With: toldAsked},
+		"GET /api/v1/trace/{seq}": {Do: r.alone(r.handleTold), With: func(q *web.Query) (any, error) { return toldRequest{Event: q.Path("seq")}, nil }},
 		"POST /api/v1/test":       {Do: r.handleSaveTest, With: testAsked},
 	}
 	for _, list := range []map[string]web.Route{r.boardRoutes(), r.runRoutes(), r.actions(), r.pageViews()} {
@@ -40,6 +40,20 @@ func (r *robot) pageRoutes() map[string]web.Route {
 		}
 	}
 	return routes
+}
+
+// alone has one at a time of those that read the whole record, which may be
+// large, and the machine small.
+func (r *robot) alone(do control.Handler) control.Handler {
+	return func(ctx context.Context, with json.RawMessage, send func(any) error) error {
+		select {
+		case r.page.reading <- struct{}{}:
+			defer func() { <-r.page.reading }()
+			return do(ctx, with, send)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (r *robot) boardRoutes() map[string]web.Route {

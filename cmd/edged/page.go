@@ -30,7 +30,10 @@ type page struct {
 	token   string
 	trouble string // why there is none
 	deeds   *deeds
-	saving  sync.Mutex // one test at a time
+	saving  sync.Mutex              // one test at a time
+	reading chan struct{}           // one token: who reads the whole record
+	asking  chan struct{}           // one token: who asks for health
+	probing [len(probed)]sync.Mutex // each is held while a probe is under way
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
@@ -60,9 +63,11 @@ func person(source string) bool { return source == "cli" || source == web.Source
 
 func tokenFile(c *config.Config) string { return filepath.Join(dataDir(c), "page.token") }
 
+func newPage() *page { return &page{reading: make(chan struct{}, 1), asking: make(chan struct{}, 1)} }
+
 // openPage opens the page's port and answers there.
 func (r *robot) openPage() {
-	p := &page{}
+	p := newPage()
 	r.page = p
 	c := r.cfg.Page
 	if c.Listen == "off" {
@@ -145,9 +150,37 @@ func withToken(page, token string) string { return page + "/?token=" + url.Query
 
 // health asks whether what must advance does.
 func (r *robot) health(ctx context.Context) error {
-	for name, probe := range map[string]hw.Probe{"bus": hw.BusProbe(r.bus), "actuators": r.rig.Probe, "tree": r.treeProbe} {
-		if err := probe(ctx); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	return r.page.health(ctx, [...]hw.Probe{hw.BusProbe(r.bus), r.rig.Probe, r.treeProbe})
+}
+
+// probed are the names of what health asks.
+var probed = [...]string{"bus", "actuators", "tree"}
+
+// health asks one after the other. A probe that hangs is not asked a second time.
+func (p *page) health(ctx context.Context, probes [len(probed)]hw.Probe) error {
+	select {
+	case p.asking <- struct{}{}:
+		defer func() { <-p.asking }()
+	case <-ctx.Done():
+		return errors.New("it does not answer")
+	}
+	for i, probe := range probes {
+		if !p.probing[i].TryLock() {
+			return fmt.Errorf("%s: it does not answer", probed[i])
+		}
+		said := make(chan error, 1)
+		go func() {
+			defer p.probing[i].Unlock()
+			said <- probe(ctx)
+		}()
+		var err error
+		select {
+		case err = <-said:
+		case <-ctx.Done():
+			err = errors.New("it does not answer")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", probed[i], err)
 		}
 	}
 	return nil
@@ -188,6 +221,9 @@ func (c *cli) pageVerb() *cobra.Command {
 		}
 		if err != nil {
 			return err
+		}
+		if cl == nil {
+			fmt.Fprintln(c.err, "the robot is not running; its page will be here:")
 		}
 		return c.print(a, func(w io.Writer) { fmt.Fprintln(w, a.Open) })
 	})

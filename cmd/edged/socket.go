@@ -65,14 +65,14 @@ func (r *robot) openSocket() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &socket{server, forget, cancel, make(chan struct{})}
+	r.control = s
+	r.openPage()
 	go func() {
 		defer close(s.done)
 		if err := server.Serve(ctx); err != nil {
 			r.log.Error("socket", "err", err)
 		}
 	}()
-	r.control = s
-	r.openPage()
 	return nil
 }
 

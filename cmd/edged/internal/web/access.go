@@ -82,6 +82,11 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 		Name: s.cookie, Value: s.o.Token, Path: "/", MaxAge: 30 * 24 * 3600,
 		HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteStrictMode,
 	})
+	if foreign(r) { // led here by another page: the browser sends the cookie only where this one leads
+		w.Header().Set("Refresh", "0; url=/")
+		s.note(w, http.StatusOK, "page: one moment")
+		return
+	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 

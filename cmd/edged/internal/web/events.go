@@ -30,6 +30,7 @@ const (
 	linger     = time.Minute // the ring is kept after the last one left
 	beat       = 15 * time.Second
 	maxBatch   = 500 // events at once
+	batchBytes = 64 << 10
 )
 
 // Line is an event as it is sent.
@@ -220,16 +221,18 @@ func (s *stream) after(pos uint64, filters []string) (batch [][]byte, upto, lost
 	if pos < s.begin {
 		lost, pos = s.begin-pos, s.begin
 	}
+	size := 0
 	i := sort.Search(len(s.frames), func(i int) bool { return s.frames[i].seq > pos })
 	for ; i < len(s.frames); i++ {
 		f := s.frames[i]
-		if len(batch) == maxBatch {
+		if len(batch) == maxBatch || size > batchBytes {
 			return batch, pos, lost, true, s.wake
 		}
 		lost += f.lost
 		pos = f.seq
 		if slices.ContainsFunc(filters, func(want string) bool { return bus.Match(want, f.topic) }) {
 			batch = append(batch, f.text)
+			size += len(f.text)
 		}
 	}
 	return batch, max(pos, s.last), lost, false, s.wake
@@ -292,7 +295,7 @@ func (v *viewer) watch(r *http.Request, id string) {
 	if v.pos = v.s.bus.Seq(); known && !restarted && pos <= v.pos {
 		v.pos = pos
 	}
-	if v.send("hello", map[string]any{"run": v.s.run, "seq": v.pos}) != nil {
+	if v.write("retry: 1000\n") != nil || v.send("hello", map[string]any{"run": v.s.run, "seq": v.pos}) != nil {
 		return
 	}
 	if known && restarted && v.send("gap", map[string]any{"why": "restarted"}) != nil {

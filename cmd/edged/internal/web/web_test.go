@@ -179,6 +179,9 @@ func TestEnter(t *testing.T) {
 	if _, body := s.do("GET", "/", ""); !strings.Contains(body, `data-may="no"`) {
 		t.Errorf("the page lets everybody: %s", body)
 	}
+	if a, _ := s.do("GET", "/?token="+secret, "", "Sec-Fetch-Site: cross-site"); a.StatusCode != http.StatusOK || a.Header.Get("Refresh") != "0; url=/" || len(a.Cookies()) != 1 {
+		t.Errorf("led here by a link: %d, refresh %q", a.StatusCode, a.Header.Get("Refresh"))
+	}
 	if a, body := s.do("GET", "/?token=wrong", "", "Accept: text/html"); a.StatusCode != http.StatusForbidden || !strings.Contains(body, "edged page") {
 		t.Errorf("a wrong token: %d %s", a.StatusCode, body)
 	}
