@@ -84,6 +84,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 	})
 	if foreign(r) { // led here by another page: the browser sends the cookie only where this one leads
 		w.Header().Set("Refresh", "0; url=/")
+		w.Header().Set("Referrer-Policy", "no-referrer") // this address has the token in it
 		s.note(w, http.StatusOK, "page: one moment")
 		return
 	}
@@ -125,7 +126,7 @@ func headers(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", "same-origin") // with none at all a form's Origin is null
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")

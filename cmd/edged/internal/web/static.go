@@ -1,6 +1,8 @@
 package web
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -10,6 +12,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -66,6 +69,7 @@ func (s *Server) asset(name string) http.HandlerFunc {
 	sum := sha256.Sum256(b)
 	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
 	kind := kinds[path.Ext(name)]
+	small := sync.OnceValue(func() []byte { return packed(b) })
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("ETag", tag)
@@ -74,9 +78,23 @@ func (s *Server) asset(name string) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Vary", "Accept-Encoding")
+		text := b
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			text = small()
+		}
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.slow))
-		_, _ = w.Write(b) // the client sees what came
+		_, _ = w.Write(text) // the client sees what came
 	}
+}
+
+func packed(b []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write(b) // to memory
+	_ = z.Close()
+	return out.Bytes()
 }
 
 // healthz says whether the robot is well.
