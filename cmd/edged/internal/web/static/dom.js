@@ -21,7 +21,7 @@ function fill(el, props, kids) {
     else if (k in el && !(el instanceof SVGElement) && k !== 'list' && k !== 'form') el[k] = v;
     else el.setAttribute(k, v === true ? '' : v);
   }
-  el.append(...kids.flat().filter(k => k !== undefined && k !== null && k !== false));
+  el.append(...kids.flat(Infinity).filter(k => k !== undefined && k !== null && k !== false));
   return el;
 }
 

@@ -11,7 +11,7 @@ import * as what from './what.js';
 import * as timeline from './timeline.js';
 
 const may = document.body.dataset.may !== 'no';
-const world = { status: undefined, graph: [], runs: [], agents: [], events: [], skew: 0 };
+const world = { status: undefined, graph: [], runs: [], agents: [], models: [], events: [], skew: 0 };
 for (const part of [now, who, what, timeline]) part.start(world);
 
 // --- The bar -----------------------------------------------------------------
@@ -23,11 +23,12 @@ function bar() {
   put($('robot'), st.name);
   put($('mode'), st.mode + (st.mode === 'stopped' ? (st.dry ? ' (dry)' : st.sim ? ' (sim)' : '') : ''));
   attr(document.body, 'data-mode', st.mode);
-  const m = st.machine ?? {}, models = Object.entries(st.models ?? {}), named = [...new Set(world.agents.flatMap(a => a.models ?? []))];
+  const m = st.machine ?? {}, models = Object.entries(st.models ?? {}), down = world.models.filter(n => n.error);
   const busy = models.reduce((n, [, q]) => n + q.running, 0), wait = models.reduce((n, [, q]) => n + q.waiting, 0);
   const facts = [
     ['broker', st.mqtt ? (st.mqtt.connected ? 'connected' : 'not connected') : short(st.link ?? 'none', 24), st.mqtt && !st.mqtt.connected && 'warn', st.link],
-    ['models', named.length ? short(named.map(n => n.replace(/^\w+:(?=.)/, '')).join(', '), 34) + (busy ? ` ▶${busy}` : '') + (wait ? ` +${wait}` : '') : 'none', '', [named.join(', '), ...models.map(([n, q]) => `${n}: ${q.running} running, ${q.waiting} wait`)].join('\n')],
+    ['models', short(world.models.map(n => (n.error ? '✗' : n.info?.warm ? '●' : '○') + ' ' + n.name.replace(/^\w+:(?=.)/, '')).join('  ') || 'none', 44) + (busy ? ` ▶${busy}` : '') + (wait ? ` +${wait}` : ''), down.length && down.length === world.models.length && 'warn',
+      [...world.models.map(n => `${n.name}: ${n.error ?? (n.info?.warm ? 'warm' : 'cold')}`), ...models.map(([n, q]) => `${n}: ${q.running} running, ${q.waiting} wait`)].join('\n')],
     ['CPU', m.cpu === undefined ? '–' : Math.round(m.cpu) + ' %', m.cpu > 90 && 'warn', m.load !== undefined && `load ${m.load}`],
     ['temp.', m.temp === undefined ? '–' : Math.round(m.temp) + ' °C', m.temp > 80 && 'warn'],
     ['memory', st.memory?.resident ? size(st.memory.resident) : '–', '', st.memory?.aim],
@@ -118,7 +119,7 @@ $('sayform').addEventListener('submit', async e => {
 
 // --- What there is, and what changed -----------------------------------------
 
-let asking = false, again = false, heardBoard = 0;
+let asking = false, again = false, heardBoard = 0, askedModels = 0;
 
 async function refresh() {
   if (document.hidden) return;
@@ -133,6 +134,7 @@ async function refresh() {
       want('questions', asks.show),
       want('runs', v => { world.runs = v; }),
       want('agents', v => { world.agents = v; }),
+      Date.now() - askedModels > 30000 && want('models', v => { askedModels = Date.now(); world.models = v; }),
       Date.now() - heardBoard > 8000 && want('board', v => { heardBoard = Date.now(); what.setBoard(v); }),
     ]);
     await what.look();
@@ -187,6 +189,12 @@ new Stream(list => {
   banner('down', !up && 'No connection to the robot: what you see is old, and STOP may not reach it.', 'bad');
   if (up) { heardBoard = 0; refresh(); }
 });
+
+get('trace', { last: '60s', n: 500 }).then(list => {
+  for (const e of list) if (/^edged\/society\//.test(e.topic)) who.hear(e);
+  timeline.hear(list);
+  draw();
+}, () => { /* it keeps no record */ });
 
 banner('readonly', !may && 'You can look, and change nothing:', 'info', 'edged page prints the address that lets you act.');
 document.addEventListener('visibilitychange', () => { if (!document.hidden) { heardBoard = 0; refresh(); } });

@@ -2,7 +2,7 @@
 
 import { $, h, put, attr, short, clock, match, count } from './dom.js';
 import * as detail from './detail.js';
-import { post } from './talk.js';
+import { get, post } from './talk.js';
 
 const KEEP = 4000, ROWS = 120, SPAN = 60e3;
 const lanes = [['outside', 'in'], ['thinks', 'think'], ['board', 'board'], ['acts', 'act'], ['safety', 'bad']];
@@ -64,6 +64,7 @@ export function hear(list) {
     events.push(e);
     bySeq.set(e.seq, e);
   }
+  if (list.length && events.length > list.length && list[0].seq < events[events.length - list.length - 1]?.seq) events.sort((a, b) => a.seq - b.seq);
   if (events.length > KEEP) for (const e of events.splice(0, events.length - KEEP)) bySeq.delete(e.seq);
   rate += list.length;
   dirty = true;
@@ -117,8 +118,12 @@ function paint(li, e) {
 
 function depth(e) { let n = 0; for (let c = bySeq.get(e.cause); c && chain.has(c.seq) && n < 12; c = bySeq.get(c.cause)) n++; return n; }
 
-// follow shows what led to an event, and what came of it.
-function follow(e) {
+// follow shows what led to an event, and what came of it. The robot is asked
+// for what came before the page was opened.
+async function follow(e) {
+  let top = e;
+  while (bySeq.get(top.cause)) top = bySeq.get(top.cause);
+  if (top.cause) try { const n = rate; hear(await get('trace/' + e.seq)); rate = n; } catch { /* the record does not go that far back */ }
   chain = new Set([e.seq]);
   for (let c = bySeq.get(e.cause); c; c = bySeq.get(c.cause)) chain.add(c.seq);
   let root = e; while (bySeq.get(root.cause)) root = bySeq.get(root.cause);

@@ -31,14 +31,14 @@ function note(name, v, time) {
 
 function spark(el, name) {
   const list = series.get(name);
-  if (!list || list.length < 2) { el.hidden = true; return; }
+  if (!list || list.length < 2) { attr(el, 'hidden', ''); return; }
   const vs = list.map(p => p[1]), low = Math.min(...vs), span = Math.max(...vs) - low || 1;
-  el.hidden = false;
+  attr(el, 'hidden');
   attr(el.firstChild, 'points', list.map((p, i) => `${(i * 60 / (list.length - 1)).toFixed(1)},${(15 - (p[1] - low) * 14 / span).toFixed(1)}`).join(' '));
   attr(el, 'aria-label', `from ${low} to ${low + (span === 1 && Math.max(...vs) === low ? 0 : span)}`);
 }
 
-const sparkline = () => { const el = s('svg', { class: 'spark', viewBox: '0 0 60 16', role: 'img' }, s('polyline', { points: '' })); el.hidden = true; return el; };
+const sparkline = () => s('svg', { class: 'spark', viewBox: '0 0 60 16', role: 'img', hidden: true }, s('polyline', { points: '' }));
 
 // --- The blackboard ----------------------------------------------------------
 

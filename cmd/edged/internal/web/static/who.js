@@ -21,7 +21,7 @@ export function hear(e) {
   if (kind === 'society' && what === 'turn') { rounds.set(p.edge, p); Object.assign(of(p.speaker), { turn: p }); }
   if (kind !== 'agent') return;
   const a = of(name);
-  if (what === 'start') Object.assign(a, { busy: e.time, task: p.task, origin: p.origin, reply: undefined, reason: undefined });
+  if (what === 'start') Object.assign(a, { busy: e.time, task: p.task, origin: p.origin, reply: undefined, reason: undefined, asked: 0, proved: 0, tools: [] });
   else if (what === 'end') Object.assign(a, { busy: undefined, status: p.status, reply: p.reply, reason: p.reason, elapsed: p.elapsed });
   else if (what === 'model' && p.skipped) a.skipped = `${p.skipped}: ${p.reason}`;
   else if (what === 'model') Object.assign(a, { tokens: (p.prompt_tokens ?? 0) + (p.output_tokens ?? 0) });
@@ -34,8 +34,15 @@ export function show() {
     const now = JSON.stringify([x, x.edges.map(e => rounds.get(e.name))]);
     if (el.now !== now) { el.now = now; const at = document.activeElement?.dataset?.edge; draw(el, x); if (at && el.had) [...el.querySelectorAll('[data-edge]')].find(g => g.dataset.edge === at)?.focus(); el.had = true; }
   });
-  const list = agents(societies);
-  sync($('agents'), list, a => a.name, card, paint);
+  const steps = new Set(), walk = o => { steps.add(o.name); (o.children ?? []).forEach(walk); };
+  world.graph.forEach(p => p.kind !== 'society' && walk(p));
+  // There is something to tell of an agent if it is more than a step of a tree.
+  const telling = a => a.service || a.is || a.models?.length || a.turn || a.task !== undefined && !steps.has(a.name);
+  const list = agents(societies), quiet = list.filter(a => !telling(a));
+  sync($('agents'), list.filter(telling), a => a.name, card, paint);
+  $('others').hidden = !quiet.length;
+  put($('others').firstChild, `${count(quiet.length, 'other')}: steps of trees, and functions that did not run`);
+  put($('others').lastChild, quiet.map(a => a.name).join(', '));
   const busy = list.filter(a => a.state === 'busy').length;
   put($('whosum'), [count(list.length, 'agent'), busy && `${busy} busy`].filter(Boolean).join(', '));
 }
@@ -74,7 +81,7 @@ function paint(el, a) {
   line(p.role, [a.role, a.is].filter(Boolean).join(' · '));
   line(p.task, a.task === undefined ? '' : short(a.task, 160));
   line(p.reply, a.reply ? short(a.reply, 200) : '');
-  line(p.trouble, a.service?.last_error ?? (a.state === 'busy' || a.status === 'done' ? '' : a.reason));
+  line(p.trouble, a.service?.last_error ?? a.last_error ?? (a.state === 'busy' || a.status === 'done' ? '' : a.reason));
   const lost = Object.values(a.drops ?? {}).reduce((x, y) => x + y, 0);
   const tokens = a.tokens ?? a.context, limit = a.limit ?? a.num_ctx;
   p.bar.hidden = !(tokens && limit);
