@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"edged/agent/llm"
@@ -53,7 +54,8 @@ type Client struct {
 	mu      sync.Mutex // guards the rest; held while connecting, so that one does
 	session *mcp.ClientSession
 	tools   []llm.Tool
-	stale   bool // the server said that its tools changed
+	changes int // how often the server said that its tools changed, or was lost
+	listed  int // changes as tools were listed
 	closed  bool
 }
 
@@ -78,24 +80,60 @@ func New(where string, o Options) (*Client, error) {
 func (c *Client) Where() string { return c.where }
 
 // Tools lists the server's tools as an agent's. They stay usable after the
-// connection broke: a call connects again.
+// connection broke: a call connects again. The list is kept until the server
+// says that it changed; that the server is still there is asked each time.
 func (c *Client) Tools(ctx context.Context) ([]llm.Tool, error) {
 	s, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if tools := c.kept(); tools != nil {
+		if lost := c.ping(ctx, s); lost == nil {
+			return tools, nil
+		} else if ctx.Err() != nil {
+			return nil, c.failed("ask whether it is there", lost)
+		}
+		c.drop(s)
+		if s, err = c.connect(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c.list(ctx, s)
+}
+
+// kept gives the list if it holds.
+func (c *Client) kept() []llm.Tool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.tools != nil && !c.stale {
-		return slices.Clone(c.tools), nil
+	if c.tools == nil || c.listed != c.changes {
+		return nil
 	}
+	return append([]llm.Tool{}, c.tools...)
+}
+
+// ping asks whether the server is there; any answer will do.
+func (c *Client) ping(ctx context.Context, s *mcp.ClientSession) error {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	c.stale = false
+	err := s.Ping(ctx, nil)
+	var said *jsonrpc.Error
+	if errors.As(err, &said) {
+		return nil
+	}
+	return err
+}
+
+// list asks for the tools. The lock is not held: the server may say meanwhile
+// that they changed.
+func (c *Client) list(ctx context.Context, s *mcp.ClientSession) ([]llm.Tool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	c.mu.Lock()
+	now := c.changes
+	c.mu.Unlock()
 	tools := []llm.Tool{}
 	for t, err := range s.Tools(ctx, nil) {
 		if err != nil {
-			c.stale = true
 			return nil, c.failed("list its tools", err)
 		}
 		if len(c.o.Only) > 0 && !slices.Contains(c.o.Only, t.Name) {
@@ -107,7 +145,9 @@ func (c *Client) Tools(ctx context.Context) ([]llm.Tool, error) {
 		}
 		tools = append(tools, tool)
 	}
-	c.tools = tools
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tools, c.listed = tools, now
 	return slices.Clone(tools), nil
 }
 
@@ -222,7 +262,7 @@ func (c *Client) connect(ctx context.Context) (*mcp.ClientSession, error) {
 
 func (c *Client) changed() {
 	c.mu.Lock()
-	c.stale = true
+	c.changes++
 	c.mu.Unlock()
 }
 
@@ -257,7 +297,8 @@ func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c *Client) drop(s *mcp.ClientSession) {
 	c.mu.Lock()
 	if c.session == s {
-		c.session, c.stale = nil, true
+		c.session = nil
+		c.changes++
 	}
 	c.mu.Unlock()
 	_ = s.Close()

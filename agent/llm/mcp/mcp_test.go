@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
@@ -207,6 +208,58 @@ func TestServerComesBack(t *testing.T) {
 	if err != nil || string(out) != `{"c":21.5}` {
 		t.Errorf("got %s, %v after %v; want the temperature", out, err, first)
 	}
+}
+
+// TestListIsKept: the server is asked for its tools once, and again when it says
+// that they changed, or when it was gone.
+func TestListIsKept(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	server := sdk.NewServer(&sdk.Implementation{Name: "test"}, nil)
+	server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method == "tools/list" {
+				asked <- struct{}{}
+			}
+			return next(ctx, method, r)
+		}
+	})
+	add := func(name string) {
+		sdk.AddTool(server, &sdk.Tool{Name: name}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+			return nil, nil, nil
+		})
+	}
+	add("one")
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(web.Close)
+	k := connect(t, web.URL, mcp.Options{})
+	names := func() (list []string) {
+		tools, err := k.Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range tools {
+			list = append(list, x.Name)
+		}
+		return list
+	}
+	for range 3 {
+		if got := names(); !slices.Equal(got, []string{"one"}) {
+			t.Fatalf("got %q", got)
+		}
+	}
+	if n := len(asked); n != 1 {
+		t.Errorf("asked %d times for a list that did not change", n)
+	}
+	add("two")
+	for !slices.Contains(names(), "two") { // until the notice has come
+	}
+	if err := mcp.Break(k); err != nil {
+		t.Logf("the server ended: %v", err)
+	}
+	if got := names(); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("after the connection broke: %q", got)
+	}
+	_ = k.Close()
 }
 
 func TestBadNames(t *testing.T) {
