@@ -67,6 +67,7 @@ type Behaviour struct {
 	agents    map[string]int         // how often a name was given
 	made      []agent.Agent          // in the order they were declared
 	tools     []*tool                // that scripts made, in that order
+	toolsets  []*toolset             // servers that the top level names
 	societies []*commune             // declared at top level, in order
 	record    *society.Log           // of their turns
 	served    map[string]bool        // names of server models that are used

@@ -1,6 +1,7 @@
 package lib
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ func (g *scriptGraph) put(c *value.Call, id string, o graph.NodeOptions) error {
 		return nil
 	}
 	if t, err := toolKind.Unwrap(v); err == nil {
-		g.Node(id, t.asNode(), o)
+		g.Node(id, t.asNode(g.Name()), o)
 		return nil
 	}
 	if _, err := agentKind.Unwrap(v); err == nil {
@@ -113,21 +114,52 @@ func (g *scriptGraph) output(ctx context.Context, v starlark.Value, began time.T
 	return value.ToGo(v)
 }
 
-// toolNode is a tool as a node: it is held to all that a model's call is.
+// toolNode is a tool as a node: it is held to all that a model's call is, and
+// written down as one.
 type toolNode struct {
 	agent.Agent
-	t *tool
+	t  *tool
+	by string // the graph
 }
 
-func (t *tool) asNode() agent.Agent {
+// asNode makes a tool a node of a graph.
+func (t *tool) asNode(g string) agent.Agent {
+	n := &toolNode{t: t, by: "graph:" + g}
 	x := t.Tool
-	x.Do = func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	x.Do = func(ctx context.Context, args json.RawMessage) (out json.RawMessage, err error) {
+		ran := false
+		defer func() {
+			if bad := n.audit(ctx, args, ran, out, err); bad != nil {
+				out, err = nil, bad
+			}
+		}()
 		if err := t.allowed(ctx, llm.Call{Name: t.Name, Args: args}); err != nil {
 			return nil, err
 		}
+		ran = true
 		return t.Do(ctx, args)
 	}
-	return &toolNode{graph.ToolAgent(x), t}
+	n.Agent = graph.ToolAgent(x)
+	return n
+}
+
+// audit writes a call down; the error is for one that can't be.
+func (n *toolNode) audit(ctx context.Context, args json.RawMessage, ran bool, out json.RawMessage, err error) error {
+	log := n.t.b.host.Audit
+	if log == nil {
+		return nil
+	}
+	e := llm.AuditEntry{Time: time.Now().UTC(), Agent: n.by, Tool: n.t.Name, Args: args, Ran: ran, Result: out}
+	if r := runOf(ctx); r != nil && r.more != nil {
+		e.Origin = r.from
+	}
+	if err != nil {
+		e.Error, e.Result = err.Error(), nil
+	}
+	if bad := log.Append(e); bad != nil {
+		return fmt.Errorf("%w: tool %s: its call can't be written down: %w", agent.ErrBlocked, n.t.Name, bad)
+	}
+	return nil
 }
 
 // Kind is what outlines call it.
@@ -139,10 +171,11 @@ func (n *toolNode) Effect() llm.Effect { return n.t.Effect }
 // Run implements agent.Agent. The words of others lead to no tool that acts.
 func (n *toolNode) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	b := n.t.b
+	r := &run{Context: ctx, b: b, source: n.by, more: &more{task: t.Input, from: t.Origin}}
 	if n.t.Effect == llm.Write && !b.host.TaintedWrites && t.Origin != "" && !b.trusted(t.Origin) {
-		return agent.Result{}, fmt.Errorf("%w: tool %s acts, and its arguments are words of %s", agent.ErrBlocked, n.t.Name, t.Origin)
+		err := fmt.Errorf("%w: tool %s acts, and its arguments are words of %s", agent.ErrBlocked, n.t.Name, t.Origin)
+		return agent.Result{}, cmp.Or(n.audit(r, nil, false, nil, err), err)
 	}
-	r := &run{Context: ctx, b: b, source: "graph", more: &more{task: t.Input, from: t.Origin}}
 	if outer := runOf(ctx); outer != nil {
 		r.source, r.reads, r.name = outer.source, outer.reads, outer.agent()
 	}

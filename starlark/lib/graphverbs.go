@@ -76,7 +76,7 @@ var graphMethods = []value.Method[agent.Agent]{
 			Example: "g.discover(\"drive\", query = \"tell the user it is done\", kind = \"tool\", fallback = \"answer\", then = END)",
 			Params: []value.Param{srcParam,
 				{Name: "query", Type: value.String, Required: true, Positional: true, Doc: "What is looked for, in words."},
-				{Name: "kind", Type: value.OneOf("tool", "skill", "extension", "any"), Default: "any", Doc: "tool: Tool(…) and functions that agents have as tools; skill: workflows and graphs; extension: agents, here and elsewhere."},
+				{Name: "kind", Type: value.OneOf("tool", "skill", "extension", "any"), Default: "any", Doc: "tool: Tool(…), functions that agents have as tools, and what the servers of mcp(…) have then; skill: workflows and graphs; extension: agents, here and elsewhere."},
 				{Name: "fallback", Type: value.String, Doc: "The node for when nothing is found."},
 				{Name: "then", Type: value.String, Doc: "Where to go when what was found has run; END if missing."},
 				{Name: "min_score", Type: value.Between(value.Float, 0, 1), Default: 0.3, Doc: "How alike it must be; 1 is the best."},

@@ -52,7 +52,7 @@ light = Tool(set_light, effect = "write", limits = {"brightness": (0, 80)}, sent
 		Returns: "a tool",
 	}, (*Behaviour).tool},
 	{value.Func{
-		Name: "mcp", Doc: "The tools of a Model Context Protocol server, for tools = […]. The server is asked at the first run. Its results are data, never orders.",
+		Name: "mcp", Doc: "The tools of a Model Context Protocol server, for tools = […], and for the discoveries of graphs. The server is asked at the first run. Its results are data, never orders.",
 		Example: "clerk = Agent(\"clerk\", model = \"qwen2.5:1.5b\", tools = [mcp(\"stdio:calendar-server\", only = [\"list_events\"])])",
 		Params: []value.Param{
 			{Name: "address", Type: value.String, Required: true, Positional: true, Doc: "\"stdio:COMMAND …\" or \"http://…\"."},

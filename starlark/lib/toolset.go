@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.starlark.net/starlark"
 
@@ -18,6 +19,9 @@ type toolset struct {
 	address    string
 	only, read []string
 	prefix     string
+
+	mu     sync.Mutex // guards asking
+	asking *askedSet  // the latest question of a discovery; nil is none yet
 }
 
 var toolsetKind = &value.Kind[*toolset]{
@@ -37,7 +41,20 @@ func (b *Behaviour) mcp(c *value.Call) (starlark.Value, error) {
 	if err := b.may(c, capability, what); err != nil {
 		return nil, err
 	}
-	return toolsetKind.Wrap(&toolset{address, c.Strings("only"), c.Strings("read"), c.String("prefix")}), nil
+	t := &toolset{address: address, only: c.Strings("only"), read: c.Strings("read"), prefix: c.String("prefix")}
+	if script.Loading(c.Thread) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !slices.ContainsFunc(b.toolsets, t.same) {
+			b.toolsets = append(b.toolsets, t)
+		}
+	}
+	return toolsetKind.Wrap(t), nil
+}
+
+// same reports whether another one gives the same tools.
+func (t *toolset) same(o *toolset) bool {
+	return t.address == o.address && t.prefix == o.prefix && slices.Equal(t.only, o.only) && slices.Equal(t.read, o.read)
 }
 
 // tools asks the server.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"edged/agent"
@@ -47,9 +48,25 @@ type Capability struct {
 // A Registry knows the capabilities that there are now.
 type Registry interface {
 	// Find gives those that fit, the best first, and may give others after.
+	// With an *UnheardError it has not heard of all; any other error is that
+	// nothing was found.
 	Find(ctx context.Context, d Discovery) ([]recall.Match, error)
 	// Lookup gives one by its name.
-	Lookup(name string) (Capability, bool)
+	Lookup(ctx context.Context, name string) (Capability, bool)
+}
+
+// An UnheardError says who may have capabilities and did not answer.
+type UnheardError struct{ Who []Unheard }
+
+// Unheard is one of them.
+type Unheard struct{ From, Reason string }
+
+func (e *UnheardError) Error() string {
+	var list []string
+	for _, u := range e.Who {
+		list = append(list, u.From+": "+u.Reason)
+	}
+	return "not all could be asked: " + strings.Join(list, "; ")
 }
 
 // Capabilities are a [Registry] in memory. They may be used concurrently.
@@ -95,7 +112,7 @@ func (c *Capabilities) drop(name string) {
 }
 
 // Lookup gives a capability by its name.
-func (c *Capabilities) Lookup(name string) (Capability, bool) {
+func (c *Capabilities) Lookup(_ context.Context, name string) (Capability, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.list, func(x Capability) bool { return x.Name == name })
@@ -148,6 +165,10 @@ func (d *discoveryRoute) To(ctx context.Context, _ agent.Result) (string, error)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
+	var unheard *UnheardError
+	if errors.As(err, &unheard) {
+		err = nil
+	}
 	found := ""
 	if len(list) > 0 && list[0].Score >= q.MinScore && err == nil {
 		found = list[0].Name
@@ -161,6 +182,13 @@ func (d *discoveryRoute) To(ctx context.Context, _ agent.Result) (string, error)
 		if err != nil {
 			m["error"] = err.Error()
 		}
+		if unheard != nil {
+			silent := []any{}
+			for _, u := range unheard.Who {
+				silent = append(silent, map[string]any{"from": u.From, "reason": u.Reason})
+			}
+			m["unheard"] = silent
+		}
 		d.g.tell(ctx, "discovery", m)
 	}
 	switch {
@@ -169,7 +197,10 @@ func (d *discoveryRoute) To(ctx context.Context, _ agent.Result) (string, error)
 	case q.Fallback != "":
 		return q.Fallback, nil
 	}
-	if err == nil {
+	switch {
+	case err == nil && unheard != nil:
+		err = fmt.Errorf("%w; %w", errNothing, unheard)
+	case err == nil:
 		err = errNothing
 	}
 	return "", fmt.Errorf("%w: unresolved: %q: %w", agent.ErrFailed, q.Query, err)
@@ -178,14 +209,17 @@ func (d *discoveryRoute) To(ctx context.Context, _ agent.Result) (string, error)
 var errNothing = errors.New("nothing fits")
 
 // lookup gives what was found as it is now.
-func (g *Graph) lookup(name string, e *edge) (agent.Agent, error) {
+func (g *Graph) lookup(ctx context.Context, name string, e *edge) (agent.Agent, error) {
 	if g.opt.Registry == nil {
 		return nil, errNothing
 	}
 	var c Capability
 	var ok bool
-	if err := safely(func() error { c, ok = g.opt.Registry.Lookup(name); return nil }); err != nil {
+	if err := safely(func() error { c, ok = g.opt.Registry.Lookup(ctx, name); return nil }); err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	if !ok || c.Agent == nil {
 		return nil, fmt.Errorf("%q: %s was found and is gone", e.discovery.Query, name)

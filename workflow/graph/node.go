@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"edged/agent"
@@ -111,6 +112,11 @@ var _ workflow.Effector = (*visit)(nil)
 func (v *visit) Name() string {
 	if v.found != nil {
 		return v.found.Name()
+	}
+	for _, k := range []Kind{ToolKind, SkillKind, Extension} { // it is known by that, too, where two have a name
+		if name, ok := strings.CutPrefix(v.sought, string(k)+":"); ok {
+			return name
+		}
 	}
 	return cmp.Or(v.sought, v.n.id)
 }

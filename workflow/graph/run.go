@@ -197,7 +197,7 @@ func (x *run) replay() (any bool) {
 // start runs a node.
 func (x *run) start(t *token) {
 	n := x.g.nodes[t.at]
-	v := &visit{g: x.g, n: n, state: t.state, durable: x.p.Durable()}
+	v := &visit{g: x.g, n: n, state: t.state, durable: x.p.Durable(), sought: t.found}
 	if n.at == 0 && !n.asked() { // nothing to run, nothing to record
 		x.busy[t.at] = t
 		s := &step{output: t.input}
@@ -210,7 +210,7 @@ func (x *run) start(t *token) {
 	}
 	if n.at != 0 {
 		if x.steps++; x.g.opt.MaxSteps > 0 && x.steps > x.g.opt.MaxSteps {
-			err := fmt.Errorf("%w: max_steps: %s ran %d nodes%s", agent.ErrFailed, x.g.name, x.g.opt.MaxSteps, t.cycle(n.id))
+			err := fmt.Errorf("%w: max_steps: %s ran %d nodes%s", agent.ErrFailed, x.g.name, x.g.opt.MaxSteps, t.cycle(v.Name()))
 			x.fail = &ended{t: t, v: v, err: err}
 			x.stop()
 			return
@@ -221,11 +221,6 @@ func (x *run) start(t *token) {
 	var task agent.Task
 	if err == nil {
 		task, err = x.input(t, n)
-	}
-	if v.sought = t.found; err == nil && t.found != "" {
-		if v.found, err = x.g.lookup(t.found, n.edge); err != nil {
-			err = fmt.Errorf("%w: unresolved: %w", agent.ErrFailed, err)
-		}
 	}
 	if err != nil {
 		x.finish(ended{t: t, v: v, r: agent.Result{Status: agent.Failed, Reason: err.Error()}, err: err})
@@ -300,6 +295,15 @@ func (x *run) visit(j job) (more bool) {
 func (x *run) once(j job) (agent.Result, error) {
 	t, v := j.t, j.v
 	ctx := withState(x.work, t.state)
+	if t.found != "" {
+		var err error
+		if v.found, err = x.g.lookup(ctx, t.found, v.n.edge); err != nil {
+			if ctx.Err() == nil {
+				err = fmt.Errorf("%w: unresolved: %w", agent.ErrFailed, err)
+			}
+			return agent.Result{Status: agent.StatusOf(err), Reason: err.Error()}, err
+		}
+	}
 	r, err := x.p.Step(ctx, t.at, t.key(), v, j.task)
 	return x.led(t, v, r, err)
 }
