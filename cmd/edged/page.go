@@ -75,6 +75,10 @@ func (r *robot) openPage() {
 	}
 	err := p.listen(r)
 	if err != nil {
+		if p.server != nil {
+			_ = p.server.Close() // nobody is there yet
+			p.server = nil
+		}
 		p.trouble = pageTrouble(c.Listen, err)
 		r.log.Warn("there is no page: " + p.trouble)
 		return
@@ -94,9 +98,6 @@ func (p *page) listen(r *robot) (err error) {
 	if p.token, _, err = web.Token(tokenFile(r.cfg)); err != nil {
 		return err
 	}
-	if p.deeds, err = watchDeeds(r.bus); err != nil {
-		return err
-	}
 	run := r.started.UTC().Format("20060102T150405.000")
 	if r.recorder != nil {
 		run = r.recorder.Run()
@@ -106,6 +107,9 @@ func (p *page) listen(r *robot) (err error) {
 		Name: r.cfg.Name, Run: run, Bus: r.bus, Log: r.log, Routes: r.pageRoutes(),
 		Plain: r.plainPage, Health: r.health, Metrics: r.metrics,
 	})
+	if err == nil {
+		p.deeds, err = watchDeeds(r.bus)
+	}
 	return err
 }
 
