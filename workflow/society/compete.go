@@ -79,8 +79,13 @@ func (e *competition) check() error {
 		return errors.New("it has no resolve: give it JudgePicks, MajorityVote, BestScore, Escalate or a function")
 	case e.quorum < 0 || e.quorum > len(e.members):
 		return fmt.Errorf("quorum is %d of %d members: it can be 1 to %d, or left out", e.quorum, len(e.members), len(e.members))
-	case (e.negot == nil || len(e.negot.CooperateOn) == 0) && (e.sh.ends() || e.sh.MaxMessages > 0):
+	case e.agrees():
+	case e.sh.ends() || e.sh.MaxMessages > 0:
 		return errors.New("until and max_messages have nothing to say here, for each submits once: the resolver decides; timeout and deadline bound it")
+	case slices.ContainsFunc(e.sh.Watch, func(w string) bool { return w != "no_taker" }):
+		return errors.New("stalled and unmoved have nothing to watch here, for each submits once: only no_taker can happen")
+	case e.negot != nil && e.sh.Protocol != nil:
+		return errors.New("a protocol has nothing to say here, for there is nothing to agree on: name topics in cooperate_on, or leave it out")
 	}
 	if c, ok := e.resolve.(interface{ check(e *competition) error }); ok {
 		if err := c.check(e); err != nil {
@@ -99,6 +104,10 @@ func (e *competition) check() error {
 	}
 	return nil
 }
+
+// agrees reports whether it is the second half of a coopetition, of which the
+// conditions, the watchers and the protocol are for the first.
+func (e *competition) agrees() bool { return e.negot != nil && len(e.negot.CooperateOn) > 0 }
 
 func (e *competition) Members() []string { return slices.Clone(e.members) }
 

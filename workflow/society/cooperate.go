@@ -40,6 +40,8 @@ func (d *Cooperation) bind(_ *Society, m []string) (inner, error) {
 		e.mode = Revise
 	case e.mode != "" && e.mode != Revise && e.mode != Fields && e.mode != Append:
 		return nil, fmt.Errorf("merge is %q; it is \"revise\", \"fields\", \"append\", a function or an agent", e.mode)
+	case oneShot(e) && d.Until != nil:
+		return nil, errors.New("until has nothing to say here: with this merge each gives its part once, and one round settles it")
 	}
 	draft, err := d.product()
 	if err != nil {
@@ -49,8 +51,11 @@ func (d *Cooperation) bind(_ *Society, m []string) (inner, error) {
 }
 
 func (e *cooperation) forms(draft field) (err error) {
-	if e.spec == nil {
+	switch e.spec.(type) {
+	case nil:
 		e.spec = protocol.Sequential{}
+	case *protocol.Market:
+		return errors.New("a Market takes bids, and is for those who compete: its protocol is Sequential, Broadcast, Queue, one of your own or none")
 	}
 	if e.whole, err = makeForm(draft); err != nil {
 		return err
