@@ -36,6 +36,23 @@ func TestAnswers(t *testing.T) {
 		x.press(".ask button", "approve")
 		r.until(`"by":"HUMAN","status":"done"`, "bb", "get", "scout/plan")
 	})
+	t.Run("a review, in words", func(t *testing.T) {
+		r.must("pub", "scout/review", "tidy")
+		x.shows(".ask", "what is to change goes after a colon")
+		x.focus(".ask input")
+		x.keys("approve" + kb.Enter)
+		r.until(`"status":"done"`, "bb", "get", "scout/review")
+	})
+	t.Run("work, in a form", func(t *testing.T) {
+		r.must("pub", "scout/job", "sweep")
+		x.shows(".ask fieldset", "laps")
+		x.focus(".ask select")
+		x.keys("h") // the hall
+		x.focus(".ask input[type=number]")
+		x.keys("3" + kb.Tab + " ") // a space is a tick in a box
+		x.press(".ask button", "Answer")
+		r.until(`"output":{"laps":3,"quiet":true,"room":"hall"}`, "bb", "get", "scout/route")
+	})
 	t.Run("allow", func(t *testing.T) {
 		r.must("pub", "scout/lock", "front")
 		x.shows(".ask.confirm", "front")

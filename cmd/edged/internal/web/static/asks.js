@@ -79,31 +79,52 @@ function submit(parts, text, say) {
   return h('form', { class: 'options', on: { submit: e => { e.preventDefault(); say(text(), button); } } }, ...parts, button);
 }
 
-// form has a field for each property of a schema of an object; any other schema
-// is answered in JSON.
+// form has a field for each property of a schema of an object, and a group for
+// an object in it; anything else is answered in JSON.
 function form(one, say) {
-  const props = one.form.properties;
-  if (one.form.type !== 'object' || !props || !Object.values(props).every(plain)) {
-    const area = h('textarea', { 'aria-label': 'Answer in JSON', rows: 3, required: true, spellcheck: false });
-    return h('div', {}, h('details', {}, h('summary', {}, 'as JSON of this schema'), h('pre', {}, JSON.stringify(one.form, null, 2))), submit([area], () => area.value, say));
+  if (one.form.type === 'object' && one.form.properties) {
+    const group = fields(one.form);
+    return submit(group.parts, () => JSON.stringify(group.read()), say);
   }
-  const fields = Object.entries(props).map(([name, p]) => [name, p, input(p, one.form.required?.includes(name))]);
-  const value = () => JSON.stringify(Object.fromEntries(fields.map(([name, p, el]) => [name, read(p, el)]).filter(([, v]) => v !== undefined)));
-  return submit(fields.map(([name, p, el]) => h('label', { class: 'field' }, h('span', {}, p.title ?? name), el, p.description && h('small', {}, p.description))), value, say);
+  const area = json(one.form, true);
+  return submit([area.el], () => area.el.value, say);
 }
 
-const plain = p => p.enum || ['string', 'number', 'integer', 'boolean'].includes(p.type);
-
-function input(p, required) {
-  if (p.enum) return h('select', { required }, !required && h('option', { value: '' }), p.enum.map(v => h('option', { value: JSON.stringify(v) }, short(v))));
-  if (p.type === 'boolean') return h('input', { type: 'checkbox', checked: p.default === true });
-  if (p.type === 'string') return h('input', { required, maxLength: p.maxLength ?? 4096, value: p.default ?? '', autocomplete: 'off' });
-  return h('input', { type: 'number', required, step: p.type === 'integer' ? 1 : 'any', min: p.minimum ?? '', max: p.maximum ?? '', value: p.default ?? '' });
+// fields makes the fields of an object: the elements, and what reads them.
+function fields(schema) {
+  const list = Object.entries(schema.properties).map(([name, p]) => ({ name, ...field1(name, p, schema.required?.includes(name)) }));
+  return { parts: list.map(f => f.el), read: () => Object.fromEntries(list.map(f => [f.name, f.read()]).filter(([, v]) => v !== undefined)) };
 }
 
-function read(p, el) {
-  if (p.type === 'boolean' && !p.enum) return el.checked;
-  if (el.value === '' && !el.required) return undefined;
-  if (p.enum) return JSON.parse(el.value);
-  return p.type === 'string' ? el.value : Number(el.value);
+function field1(name, p, required) {
+  const title = p.title ?? name;
+  if (p.type === 'object' && p.properties) {
+    const group = fields(p);
+    return { el: h('fieldset', {}, h('legend', {}, title), group.parts), read: group.read };
+  }
+  const { el, read } = p.enum || ['string', 'number', 'integer', 'boolean'].includes(p.type) ? plain(p, required) : json(p, required);
+  return { el: h('label', { class: 'field' }, h('span', {}, title), el, p.description && h('small', {}, p.description)), read };
+}
+
+function json(schema, required) {
+  const el = h('textarea', { rows: 3, required, spellcheck: false, 'aria-label': 'JSON', placeholder: 'JSON of ' + short(schema, 400) });
+  el.addEventListener('input', () => { let bad = ''; try { if (el.value) JSON.parse(el.value); } catch (e) { bad = e.message; } el.setCustomValidity(bad); });
+  return { el, read: () => el.value ? JSON.parse(el.value) : undefined };
+}
+
+function plain(p, required) {
+  if (p.enum) {
+    const el = h('select', { required }, !required && h('option', { value: '' }), p.enum.map(v => h('option', { value: JSON.stringify(v) }, short(v))));
+    return { el, read: () => el.value === '' ? undefined : JSON.parse(el.value) };
+  }
+  if (p.type === 'boolean') {
+    const el = h('input', { type: 'checkbox', checked: p.default === true });
+    return { el, read: () => el.checked };
+  }
+  if (p.type === 'string') {
+    const el = h('input', { required, maxLength: p.maxLength ?? 4096, value: p.default ?? '', autocomplete: 'off' });
+    return { el, read: () => el.value === '' && !required ? undefined : el.value };
+  }
+  const el = h('input', { type: 'number', required, step: p.type === 'integer' ? 1 : 'any', min: p.minimum ?? '', max: p.maximum ?? '', value: p.default ?? '' });
+  return { el, read: () => el.value === '' ? undefined : Number(el.value) };
 }

@@ -67,6 +67,12 @@ export function short(v, n = 120) {
   return t.length > n ? t.slice(0, n - 1) + '…' : t;
 }
 
+// pairs is a value without the brackets of its outermost object.
+export function pairs(v, n = 60) {
+  if (typeof v !== 'object' || !v || Array.isArray(v)) return short(v, 2 * n);
+  return Object.entries(v).map(([k, x]) => `${k} ${typeof x === 'number' ? Number(x.toPrecision(4)) : Array.isArray(x) && x.length > 4 ? `[${x.length}]` : short(x, n)}`).join('   ');
+}
+
 export const ns = d => ms(d / 1e6); // of a Go duration
 
 export function ms(v) {

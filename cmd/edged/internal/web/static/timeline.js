@@ -1,6 +1,6 @@
 // Timeline: events and actions on one axis of time, and as a list.
 
-import { $, h, put, attr, short, clock, match, count } from './dom.js';
+import { $, h, put, attr, short, pairs, clock, match, count } from './dom.js';
 import * as detail from './detail.js';
 import { get, post } from './talk.js';
 
@@ -43,7 +43,7 @@ function lane(e) {
 }
 
 // plain is what happens all the time and tells little.
-const plain = e => e.lane === 0 && e.source.startsWith('hw:') || e.lane === 2 && e.payload && short(e.payload.new) === short(e.payload.old) || /\/(set|goal)$/.test(e.topic) && e.source.startsWith('hw:') && e.cause && again(e);
+const plain = e => e.lane === 0 && e.source.startsWith('hw:') || e.lane === 2 && e.payload && short(e.payload.new) === short(e.payload.old) || /\/(set|goal)$/.test(e.topic) && e.source.startsWith('hw:') && again(e);
 
 // again says whether the same was told just before: an actuator is told to go on.
 function again(e) {
@@ -64,7 +64,7 @@ export function hear(list) {
     events.push(e);
     bySeq.set(e.seq, e);
   }
-  if (list.length && events.length > list.length && list[0].seq < events[events.length - list.length - 1]?.seq) events.sort((a, b) => a.seq - b.seq);
+  if (events.some((e, i) => i && e.seq < events[i - 1].seq)) events.sort((a, b) => a.seq - b.seq);
   if (events.length > KEEP) for (const e of events.splice(0, events.length - KEEP)) bySeq.delete(e.seq);
   rate += list.length;
   dirty = true;
@@ -110,10 +110,17 @@ function paint(li, e) {
   attr(li, 'data-lane', lanes[e.lane][1]);
   put(li.p.time, clock(e.time));
   put(li.p.topic, e.topic);
-  put(li.p.payload, e.payload === undefined ? '' : short(e.payload, 160));
+  put(li.p.payload, told(e));
   put(li.p.source, e.source);
   const d = chain ? depth(e) : 0;
   li.style.setProperty('--depth', d);
+}
+
+// told is a payload in one line; a change of the board as a change.
+function told({ topic, payload: v, cut }) {
+  if (cut) return `${cut} bytes`;
+  if (topic.startsWith('board/') && v && 'version' in v) return `${pairs(v.old)} → ${pairs(v.new)}`;
+  return v === undefined ? '' : pairs(v, 90);
 }
 
 function depth(e) { let n = 0; for (let c = bySeq.get(e.cause); c && chain.has(c.seq) && n < 12; c = bySeq.get(c.cause)) n++; return n; }

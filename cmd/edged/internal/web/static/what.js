@@ -1,7 +1,7 @@
 // What: the blackboard, devices with their readings, the map of the simulated
 // robot.
 
-import { $, h, s, put, attr, sync, short, age, count } from './dom.js';
+import { $, h, s, put, attr, sync, short, pairs, age } from './dom.js';
 import * as detail from './detail.js';
 import { get } from './talk.js';
 
@@ -89,7 +89,7 @@ function entry() {
 function paint(el, e) {
   el.e = e;
   put(el.more, e.key);
-  put(el.p.value, short(e.value, 200));
+  put(el.p.value, pairs(e.value, 90));
   put(el.p.age, age((Date.now() - Date.parse(e.time)) / 1000));
   put(el.p.kept, e.ttl ? e.ttl.replace(/(\D)0s$/, '$1') : e.durable ? 'disk' : 'memory');
   put(el.p.writer, (e.writer ?? '').replace(/^script:/, ''));
@@ -120,13 +120,6 @@ function devices() {
 }
 
 const valueOf = d => (d.value === undefined || d.value === null ? 'no reading' : pairs(d.value)) + (d.unit && typeof d.value !== 'object' ? ' ' + d.unit : '');
-
-// pairs is a reading in few characters: parts of an object without its brackets.
-function pairs(v) {
-  if (typeof v !== 'object' || !v) return short(v, 60);
-  if (Array.isArray(v)) return count(v.length, 'value');
-  return Object.entries(v).map(([k, x]) => `${k} ${typeof x === 'number' ? Number(x.toFixed(2)) : Array.isArray(x) ? `[${x.length}]` : short(x, 20)}`).join('  ');
-}
 
 function device() {
   const p = { name: h('button', { type: 'button', class: 'link' }), badge: h('span'), value: h('span', { class: 'value' }), spark: sparkline(), more: h('span', { class: 'dim' }) };
