@@ -102,7 +102,7 @@ func (c *cli) doctorVerb() *cobra.Command {
 		}
 		return err
 	})
-	cmd.Long = "Looks at scripts, devices, broker, models (one real question to each), permissions, disk, clock and audit of a robot,\nrunning or not, and says what to do about what is wrong. It changes nothing."
+	cmd.Long = "Looks at scripts, devices, broker, page, models (one real question to each), permissions, disk, clock and audit of a robot,\nrunning or not, and says what to do about what is wrong. It changes nothing."
 	cmd.Flags().StringVar(&dir, "dir", "", "folder of the robot; the one here, or else the one running")
 	cmd.Flags().BoolVar(&offline, "no-models", false, "ask no model")
 	return cmd

@@ -107,6 +107,9 @@ func TestTooManyStreams(t *testing.T) {
 	for range maxStreams {
 		s.watch("/api/v1/events", "").want("hello", "")
 	}
+	if a, _ := s.do("HEAD", "/api/v1/events", ""); a.StatusCode != http.StatusOK || s.Clients() != maxStreams {
+		t.Errorf("HEAD: %d, %d look", a.StatusCode, s.Clients())
+	}
 	if a, body := s.do("GET", "/api/v1/events", ""); a.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "close one") {
 		t.Errorf("one more: %d %s", a.StatusCode, body)
 	}
