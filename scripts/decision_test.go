@@ -43,6 +43,11 @@ type sight struct {
 	view           society.View
 }
 
+// both is what two members get of each other.
+func both(topic string, view society.View) []sight {
+	return []sight{{'0', '1', topic, view}, {'1', '0', topic, view}}
+}
+
 // sights are what the types of edges are for.
 var sights = map[string][]sight{
 	"delegation": {
@@ -57,25 +62,11 @@ var sights = map[string][]sight{
 		{'0', '1', society.TopicLog, society.Nothing},
 		{'0', '1', society.TopicDraft, society.Nothing},
 	},
-	"cooperation": {
-		{'0', '1', society.TopicDraft, society.Full},
-		{'1', '0', society.TopicDraft, society.Full},
-		{'0', '1', society.TopicLog, society.Full},
-		{'1', '0', society.TopicLog, society.Full},
-	},
-	"competition": {
-		{'0', '1', society.TopicSealed, society.Nothing},
-		{'1', '0', society.TopicSealed, society.Nothing},
-		{'0', '1', society.TopicDraft, society.Nothing},
-		{'d', '0', society.TopicSealed, society.Unnamed},
-	},
-	"coopetition": {
-		{'0', '1', society.TopicDraft, society.Full},
-		{'1', '0', society.TopicDraft, society.Full},
-		{'0', '1', society.TopicSealed, society.Nothing},
-		{'1', '0', society.TopicSealed, society.Nothing},
-		{'d', '0', society.TopicSealed, society.Unnamed},
-	},
+	"cooperation": append(both(society.TopicDraft, society.Full), both(society.TopicLog, society.Full)...),
+	"competition": append(both(society.TopicSealed, society.Nothing),
+		sight{'0', '1', society.TopicDraft, society.Nothing}, sight{'d', '0', society.TopicSealed, society.Unnamed}),
+	"coopetition": append(both(society.TopicDraft, society.Full),
+		append(both(society.TopicSealed, society.Nothing), sight{'d', '0', society.TopicSealed, society.Unnamed})...),
 }
 
 // TestWhichEdge builds the edge of every row of the decision table, wants it to

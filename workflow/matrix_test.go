@@ -3,7 +3,6 @@ package workflow_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/workflow"
+	"edged/workflow/workflowtest"
 )
 
 // world is a blackboard of switches that guards read.
@@ -96,30 +96,13 @@ func (d *decider) Decide(ctx context.Context, q workflow.Question) (json.RawMess
 
 // tried is a child that behaves in one way, after a second.
 func tried(how string) agent.Agent {
-	return agent.Func("c", func(ctx context.Context, _ agent.Task) (agent.Result, error) {
-		wait := time.Second
-		if how == "guard" || how == "stop" {
-			wait = time.Hour
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return agent.Result{}, ctx.Err()
-		}
-		switch how {
-		case "declines":
-			return agent.Result{}, agent.Declined("no arm")
-		case "fails":
-			return agent.Result{}, errors.New("broken")
-		case "panics":
-			panic("oh")
-		case "timeout":
-			return agent.Result{}, fmt.Errorf("%w: server", agent.ErrTimeout)
-		case "cancelled":
-			return agent.Result{}, fmt.Errorf("%w: by hand", agent.ErrCancelled)
-		}
-		return agent.Result{Reply: "ok"}, nil
-	})
+	switch how {
+	case "guard", "stop":
+		how = "slow"
+	case "", "done":
+		how = "ok"
+	}
+	return workflowtest.Behave(how)
 }
 
 // nodes makes every kind of node around a child; b is a second one that is

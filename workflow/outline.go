@@ -155,15 +155,14 @@ func (o Outline) colour() string {
 func (o Outline) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
-	quote := strings.NewReplacer(`"`, "#quot;", "\n", " ", "<", "#lt;", ">", "#gt;")
 	o.walk(func(n Outline) {
-		fmt.Fprintf(&b, "  %s[\"%s %s<br/>%s\"]\n", n.id(), n.glyph(), quote.Replace(n.Name), quote.Replace(n.words()))
+		fmt.Fprintf(&b, "  %s[\"%s %s<br/>%s\"]\n", n.id(), n.glyph(), MermaidText(n.Name), MermaidText(n.words()))
 		if c := n.colour(); c != "" {
 			fmt.Fprintf(&b, "  style %s stroke:%s,stroke-width:2px\n", n.id(), c)
 		}
 		for _, c := range n.Children {
 			if c.Label != "" {
-				fmt.Fprintf(&b, "  %s -->|\"%s\"| %s\n", n.id(), quote.Replace(c.Label), c.id())
+				fmt.Fprintf(&b, "  %s -->|\"%s\"| %s\n", n.id(), MermaidText(c.Label), c.id())
 			} else {
 				fmt.Fprintf(&b, "  %s --> %s\n", n.id(), c.id())
 			}

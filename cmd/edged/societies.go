@@ -200,32 +200,26 @@ func societyText(o society.Outline, states map[string]workflow.Outline) string {
 	return b.String()
 }
 
-// link is a line of a drawing.
-type link struct {
-	from, to, words string
-	dashed          bool
-}
-
 // links are the lines of a society: a binary edge is an arrow, a group a node
 // of its own.
-func links(o society.Outline) (groups []society.EdgeOutline, list []link) {
+func links(o society.Outline) (groups []society.EdgeOutline, list []workflow.Arrow) {
 	for _, e := range o.Edges {
 		if e.Type == "delegation" || e.Type == "oversight" {
-			list = append(list, link{e.Members[0], e.Members[1], e.Type, false})
+			list = append(list, workflow.NewArrow(e.Members[0], e.Members[1], e.Type, false))
 			if len(e.Escalation) > 0 {
-				list = append(list, link{e.Members[1], e.Escalation[0], "escalates", true})
+				list = append(list, workflow.NewArrow(e.Members[1], e.Escalation[0], "escalates", true))
 			}
 			continue
 		}
 		groups = append(groups, e)
 		for _, m := range e.Members {
-			list = append(list, link{m, e.Name, "", false})
+			list = append(list, workflow.NewArrow(m, e.Name, "", false))
 		}
 		for _, d := range e.Deciders {
-			list = append(list, link{e.Name, d, "decided by", true})
+			list = append(list, workflow.NewArrow(e.Name, d, "decided by", true))
 		}
 		if len(e.Escalation) > 0 {
-			list = append(list, link{e.Name, e.Escalation[0], "escalates", true})
+			list = append(list, workflow.NewArrow(e.Name, e.Escalation[0], "escalates", true))
 		}
 	}
 	return groups, list
@@ -233,31 +227,20 @@ func links(o society.Outline) (groups []society.EdgeOutline, list []link) {
 
 // societyMermaid draws a society as a Mermaid flow chart.
 func societyMermaid(o society.Outline) string {
-	quote := strings.NewReplacer(`"`, "#quot;", "\n", " ", "<", "#lt;", ">", "#gt;")
 	id := map[string]string{}
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")
 	for i, a := range o.Agents {
 		id[a.Name] = fmt.Sprintf("a%d", i)
-		fmt.Fprintf(&b, "  a%d([\"%s<br/>%s\"])\n", i, quote.Replace(a.Name), quote.Replace(a.Is))
+		fmt.Fprintf(&b, "  a%d([\"%s<br/>%s\"])\n", i, workflow.MermaidText(a.Name), workflow.MermaidText(a.Is))
 	}
 	groups, list := links(o)
 	for i, e := range groups {
 		id[e.Name] = fmt.Sprintf("g%d", i)
-		fmt.Fprintf(&b, "  g%d{{\"%s<br/>%s\"}}\n", i, quote.Replace(e.Name), e.Type)
+		fmt.Fprintf(&b, "  g%d{{\"%s<br/>%s\"}}\n", i, workflow.MermaidText(e.Name), e.Type)
 	}
 	for _, l := range list {
-		if id[l.from] == "" || id[l.to] == "" {
-			continue // the check says so
-		}
-		line := "-->"
-		if l.dashed {
-			line = "-.->"
-		}
-		if l.words != "" {
-			line += "|\"" + quote.Replace(l.words) + "\"|"
-		}
-		fmt.Fprintf(&b, "  %s %s %s\n", id[l.from], line, id[l.to])
+		b.WriteString(l.Mermaid(id))
 	}
 	return b.String()
 }
@@ -274,11 +257,7 @@ func societyDot(o society.Outline) string {
 		fmt.Fprintf(&b, "  %q [shape=hexagon, label=%q];\n", e.Name, e.Name+"\n"+e.Type)
 	}
 	for _, l := range list {
-		style := ""
-		if l.dashed {
-			style = ", style=dashed"
-		}
-		fmt.Fprintf(&b, "  %q -> %q [label=%q%s];\n", l.from, l.to, l.words, style)
+		b.WriteString(l.Dot())
 	}
 	b.WriteString("}\n")
 	return b.String()

@@ -71,7 +71,7 @@ func TestAuthorsCodePanics(t *testing.T) {
 type broken struct{}
 
 func (broken) Find(context.Context, graph.Discovery) ([]recall.Match, error) { panic("oh") }
-func (broken) Lookup(context.Context, string) (graph.Capability, bool)                        { panic("oh") }
+func (broken) Lookup(context.Context, string) (graph.Capability, bool)       { panic("oh") }
 
 // What was found and is gone when the run is resumed is not run, and says so.
 func TestFoundAndGone(t *testing.T) {

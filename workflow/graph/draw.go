@@ -136,13 +136,7 @@ func (e *edge) draw() []DrawnEdge {
 // JSON prints the drawing.
 func (g *Graph) JSON() ([]byte, error) { return json.MarshalIndent(g.Draw(), "", "  ") }
 
-// arrow is an edge in a picture.
-type arrow struct {
-	from, to, words string
-	dashed          bool
-}
-
-func (g *Graph) arrows() (list []arrow) {
+func (g *Graph) arrows() (list []workflow.Arrow) {
 	for _, e := range g.edges {
 		guards := ""
 		for _, gr := range e.guards {
@@ -151,16 +145,16 @@ func (g *Graph) arrows() (list []arrow) {
 		switch e.kind {
 		case TypePersonality:
 			p := e.personality
-			list = append(list, arrow{e.source, p.Above, fmt.Sprintf("%s ≥ %v%s", p.Trait, p.Threshold, guards), true},
-				arrow{e.source, p.Below, fmt.Sprintf("%s < %v%s", p.Trait, p.Threshold, guards), true})
+			list = append(list, workflow.NewArrow(e.source, p.Above, fmt.Sprintf("%s ≥ %v%s", p.Trait, p.Threshold, guards), true),
+				workflow.NewArrow(e.source, p.Below, fmt.Sprintf("%s < %v%s", p.Trait, p.Threshold, guards), true))
 		case TypeDiscovery:
-			list = append(list, arrow{e.source, e.discovery.Then, fmt.Sprintf("find: %s%s", e.discovery.Query, guards), true})
+			list = append(list, workflow.NewArrow(e.source, e.discovery.Then, fmt.Sprintf("find: %s%s", e.discovery.Query, guards), true))
 			if e.discovery.Fallback != "" {
-				list = append(list, arrow{e.source, e.discovery.Fallback, "nothing found", true})
+				list = append(list, workflow.NewArrow(e.source, e.discovery.Fallback, "nothing found", true))
 			}
 		default:
 			for _, t := range e.to {
-				list = append(list, arrow{e.source, t, strings.TrimSpace(guards), e.kind != TypeStatic})
+				list = append(list, workflow.NewArrow(e.source, t, strings.TrimSpace(guards), e.kind != TypeStatic))
 			}
 		}
 		list = append(list, rerouted(e.source, e.guards)...)
@@ -171,10 +165,10 @@ func (g *Graph) arrows() (list []arrow) {
 	return list
 }
 
-func rerouted(from string, guards []workflow.Guardrail) (list []arrow) {
+func rerouted(from string, guards []workflow.Guardrail) (list []workflow.Arrow) {
 	for _, gr := range guards {
 		if gr.On == workflow.Reroute {
-			list = append(list, arrow{from, gr.Reroute, "if " + gr.Name + " says no", true})
+			list = append(list, workflow.NewArrow(from, gr.Reroute, "if "+gr.Name+" says no", true))
 		}
 	}
 	return list
@@ -196,7 +190,6 @@ func (g *Graph) pictured() (names []string, kinds map[string]string) {
 func (g *Graph) Mermaid() string {
 	g.fix()
 	names, kinds := g.pictured()
-	quote := strings.NewReplacer(`"`, "#quot;", "\n", " ", "<", "#lt;", ">", "#gt;")
 	id := map[string]string{}
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
@@ -205,21 +198,11 @@ func (g *Graph) Mermaid() string {
 		if kinds[n] == "" {
 			fmt.Fprintf(&b, "  n%d([%s])\n", i, n)
 		} else {
-			fmt.Fprintf(&b, "  n%d[\"%s<br/>%s\"]\n", i, quote.Replace(n), kinds[n])
+			fmt.Fprintf(&b, "  n%d[\"%s<br/>%s\"]\n", i, workflow.MermaidText(n), kinds[n])
 		}
 	}
 	for _, a := range g.arrows() {
-		if id[a.from] == "" || id[a.to] == "" {
-			continue // the check says so
-		}
-		line := "-->"
-		if a.dashed {
-			line = "-.->"
-		}
-		if a.words != "" {
-			line += "|\"" + quote.Replace(a.words) + "\"|"
-		}
-		fmt.Fprintf(&b, "  %s %s %s\n", id[a.from], line, id[a.to])
+		b.WriteString(a.Mermaid(id))
 	}
 	return b.String()
 }
@@ -238,11 +221,7 @@ func (g *Graph) Dot() string {
 		}
 	}
 	for _, a := range g.arrows() {
-		style := ""
-		if a.dashed {
-			style = ", style=dashed"
-		}
-		fmt.Fprintf(&b, "  %q -> %q [label=%q%s];\n", a.from, a.to, a.words, style)
+		b.WriteString(a.Dot())
 	}
 	b.WriteString("}\n")
 	return b.String()

@@ -16,42 +16,15 @@ import (
 	"edged/bus"
 	"edged/workflow"
 	"edged/workflow/graph"
+	"edged/workflow/workflowtest"
 )
 
 // behave ends in one way, after a second.
 func behave(d *diary, how string) agent.Agent {
-	return agent.Func("c", func(ctx context.Context, _ agent.Task) (agent.Result, error) {
+	c := workflowtest.Behave(how)
+	return agent.Func("c", func(ctx context.Context, t agent.Task) (agent.Result, error) {
 		d.note("c")
-		if how == "deaf" {
-			time.Sleep(time.Hour)
-			return agent.Result{}, nil
-		}
-		wait := time.Second
-		if how == "slow" {
-			wait = time.Hour
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return agent.Result{}, ctx.Err()
-		}
-		switch how {
-		case "fails":
-			return agent.Result{}, errors.New("broken")
-		case "declines":
-			return agent.Result{}, agent.Declined("no arm")
-		case "panics":
-			panic("oh")
-		case "rejects":
-			return agent.Result{}, fmt.Errorf("%w: bad plan", agent.ErrRejected)
-		case "blocks":
-			return agent.Result{Status: agent.Blocked, Reason: "rude"}, nil
-		case "half":
-			return agent.Result{Output: map[string]any{"p": int64(1)}}, nil
-		case "deadlock":
-			return agent.Result{}, fmt.Errorf("%w: 8 rounds", agent.ErrDeadlock)
-		}
-		return agent.Result{Reply: how}, nil
+		return c.Run(ctx, t)
 	})
 }
 
