@@ -150,12 +150,12 @@ func (r *robot) cards() []agentCard {
 			c.Limit = int(r.cfg.Models.Context)
 		}
 	}
-	for _, name := range running.Summary().Agents {
+	sum := running.Summary()
+	for _, name := range sum.Agents {
 		card(name)
 	}
-	tree := running.Summary().Background
-	if tree != nil {
-		supervised(*tree, nil, card)
+	if sum.Background != nil {
+		supervised(*sum.Background, nil, card)
 	}
 	if r.page.deeds != nil {
 		r.page.deeds.tell(card)

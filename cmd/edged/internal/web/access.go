@@ -19,7 +19,7 @@ import (
 )
 
 // Who may do what. A token in a file that only its owner reads; a browser gets
-// it once in an address, and keeps it in a cookie that goes nowhere else.
+// it once in an address, and keeps it in a cookie.
 
 // Token reads the token in a file, or makes it. A file that others could read
 // is replaced: then fresh is true though there was one.

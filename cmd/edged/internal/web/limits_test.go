@@ -115,6 +115,31 @@ func TestTooManyStreams(t *testing.T) {
 	}
 }
 
+// More connections than a robot has room for are closed; when others leave there
+// is room again.
+func TestTooManyConnections(t *testing.T) {
+	s := open(t, nil)
+	var list []net.Conn
+	for range maxConns {
+		list = append(list, s.raw(""))
+	}
+	for s.conns.Load() < maxConns {
+		runtime.Gosched()
+	}
+	if b, err := io.ReadAll(s.raw("")); err == nil && len(b) > 0 {
+		t.Errorf("one more got %q", b)
+	}
+	for _, c := range list {
+		c.Close()
+	}
+	for s.conns.Load() > 0 {
+		runtime.Gosched()
+	}
+	if a, _ := s.do("GET", "/healthz", ""); a.StatusCode != http.StatusOK {
+		t.Errorf("afterwards: %d", a.StatusCode)
+	}
+}
+
 // inRing is a stream in virtual time.
 func inRing(t *testing.T, f func(t *testing.T, b *bus.Bus, s *stream)) {
 	synctest.Test(t, func(t *testing.T) {
