@@ -35,7 +35,7 @@ var mayGo = []string{"background", "workflow", "bus", "cmd", "tests"}
 const (
 	fileLines   = 600
 	funcLines   = 80
-	binaryLimit = 20 << 20 // the robot without models is 12 of them; MCP 2, societies and graphs 2, the builtin model 1
+	binaryLimit = 21 << 20 // the libraries alone are 11 of them, MCP 2 of those; societies and graphs 2, the builtin model 1, the page a half
 )
 
 type file struct {
