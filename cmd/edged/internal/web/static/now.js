@@ -58,7 +58,7 @@ function ofHandler(x, i) {
 // row makes the line of a node; paint fills it.
 function row(r) {
   const parts = { fold: h('span', { class: 'fold', 'aria-hidden': 'true' }), mark: h('span', { 'aria-hidden': 'true' }), name: h('b'), kind: h('span', { class: 'kind' }), state: h('span', { class: 'out' }), reason: h('span', { class: 'reason' }), ms: h('span', { class: 'num ms' }) };
-  const el = h('li', { role: 'treeitem', tabIndex: -1 }, ...Object.values(parts));
+  const el = h('li', { role: 'treeitem', tabIndex: -1 }, parts.fold, parts.mark, h('span', { class: 'node' }, parts.name, ' ', parts.kind, parts.state), parts.ms, parts.reason);
   el.addEventListener('click', e => e.target === parts.fold ? fold(el.r) : look(el.r));
   return Object.assign(el, { parts, r });
 }

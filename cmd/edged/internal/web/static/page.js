@@ -52,7 +52,7 @@ function banner(name, text, tone = '', more = '') {
   const had = banners[name];
   if (!text) { had?.remove(); delete banners[name]; return; }
   if (had && had.said === text + more) return;
-  const el = h('div', { class: 'banner ' + (tone || name), 'data-name': name }, h('b', {}, text), more && (tone === 'bad' ? h('pre', { tabIndex: 0, 'aria-label': 'backtrace' }, more) : h('span', {}, ' ' + more)));
+  const el = h('div', { class: 'banner ' + (tone || name), 'data-name': name }, h('b', {}, text), more && (tone === 'bad' ? h('pre', { tabIndex: 0, 'aria-label': 'backtrace' }, more) : h('span', {}, ' · ' + more)));
   el.said = text + more;
   had ? had.replaceWith(el) : $('banners').append(el);
   banners[name] = el;
@@ -196,7 +196,7 @@ get('trace', { last: '60s', n: 500 }).then(list => {
   draw();
 }, () => { /* it keeps no record */ });
 
-banner('readonly', !may && 'You can look, and change nothing:', 'info', 'edged page prints the address that lets you act.');
+banner('readonly', !may && 'You can look, and change nothing', 'info', 'edged page prints the address that lets you act.');
 document.addEventListener('visibilitychange', () => { if (!document.hidden) { heardBoard = 0; refresh(); } });
 setInterval(refresh, 2000);
 setInterval(() => { if (!document.hidden) { asks.tick(); timeline.beat(); draw(); } }, 1000);

@@ -89,7 +89,7 @@ function entry() {
 function paint(el, e) {
   el.e = e;
   put(el.more, e.key);
-  put(el.p.value, pairs(e.value, 90));
+  attr(put(el.p.value, pairs(typeof e.value === 'number' ? Number(e.value.toPrecision(6)) : e.value, 90)), 'data-num', typeof e.value === 'number' ? '' : null);
   put(el.p.age, age((Date.now() - Date.parse(e.time)) / 1000));
   put(el.p.kept, e.ttl ? e.ttl.replace(/(\D)0s$/, '$1') : e.durable ? 'disk' : 'memory');
   put(el.p.writer, (e.writer ?? '').replace(/^script:/, ''));

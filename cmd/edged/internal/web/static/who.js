@@ -91,7 +91,7 @@ function paint(el, a) {
     a.max_queue !== undefined && `queue ${a.queue ?? 0}/${a.max_queue}`,
     lost > 0 && `${lost} dropped`,
     a.restarts_left !== undefined ? `${count(a.restarts_left, 'restart')} left` : a.service?.restarts && count(a.service.restarts, 'restart'),
-    a.asked && `tools said ${a.asked}, proved ${a.proved}`,
+    a.asked && `tools said ${a.asked}, proved ${a.proved ?? 0}`,
   ].filter(Boolean).join(' · '));
 }
 
@@ -113,7 +113,7 @@ function look(a) {
 const W = 420, H = 30, GAP = 12;
 
 function draw(fig, x) {
-  const ax = 8, aw = 128, ex = W - 8 - 188, ew = 188, eh = 42;
+  const ax = 8, aw = 124, ex = W - 4 - 204, ew = 204, eh = 42;
   const rows = Math.max(x.agents.length * (H + GAP), x.edges.length * (eh + GAP)), top = 6;
   const spread = (n, i, unit) => top + (rows - n * unit) / (n + 1) * (i + 1) + i * unit;
   const mid = new Map(x.agents.map((a, i) => [a.name, spread(x.agents.length, i, H) + H / 2]));
@@ -136,7 +136,7 @@ function draw(fig, x) {
     const g = s('g', { class: `edge ${e.type}`, tabindex: 0, role: 'button', 'data-edge': e.name, 'aria-label': `${e.name}, ${e.type} of ${e.members.join(' and ')}, ${state || 'did not run'}, ${round}` },
       s('title', {}, e.name), s('rect', { x: ex, y, width: ew, height: eh, rx: 9 }),
       s('text', { x: ex + 10, y: y + 17, class: 'name' }, `${glyph(state)} ${clip(e.name.split('/').pop().replace(/\(.*/, '') || e.name, 22)}`),
-      s('text', { x: ex + 10, y: y + 33, class: 'sub' }, clip([e.name.includes(e.type) ? '' : e.type, round, turn?.verdict].filter(Boolean).join(' · '), 30)));
+      s('text', { x: ex + 10, y: y + 33, class: 'sub' }, clip([e.name.includes(e.type) ? '' : e.type, round, turn?.verdict].filter(Boolean).join(' · '), 36)));
     const go = () => edge(x, e);
     g.addEventListener('click', go);
     g.addEventListener('keydown', ev => { if (ev.key === 'Enter') go(); });
