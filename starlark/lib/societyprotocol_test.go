@@ -151,6 +151,9 @@ def test_conditions_within_a_round():
     assert.eq([r.status, r.reason, r.output, order()], ["done", "node_reached", ["1", "2"], "d e"])
     r = three(until = node_reached("e"), merge = lambda drafts: "+".join([d.output for d in drafts]))
     assert.eq([r.status, r.reason, r.output, order()], ["done", "node_reached", "1+2", "d e"])
+    for protocol, until, why in [(None, node_reached("h"), "node_reached"), ({"should_stop": lambda floor: "enough"}, max_messages(9), "enough")]:
+        r = talk(protocol, [talker("g" + why, "1"), talker("h", "2", "2")], max_rounds = 1, until = until)
+        assert.eq([r.status, r.reason, r.output, order()], ["done", why, "2", "g%s h" % why])   # also in the last round
     r = three(max_messages = 1)
     assert.eq([r.status, r.output, order()], ["deadlock", "1", "d"])
     yes = Agent("yes", fn = {"agree": lambda task: True})

@@ -218,14 +218,14 @@ func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 	r.floor = floor
 	most, _, _ := e.calls()
 	for {
-		r.round++
-		if r.round > most+r.extra {
-			r.round--
-			return Verdict{Cause: CauseDeadlock, Reason: "max_rounds"}, nil
-		}
-		if !floor.Begin() {
+		if floor.Over() {
 			return r.stopped(ctx, floor)
 		}
+		if r.round >= most+r.extra {
+			return Verdict{Cause: CauseDeadlock, Reason: "max_rounds"}, nil
+		}
+		floor.Begin()
+		r.round++
 		r.rounds++
 		r.work, r.pending, r.memo = slices.Clone(r.carry), nil, map[string]decided{}
 		v, err := r.inRound(ctx, e)

@@ -38,17 +38,25 @@ func Open(s Spec, members []string, stops ...StopCondition) (*Floor, error) {
 		spoken: map[string]int{}, inbox: map[string][]Message{}}, nil
 }
 
-// Begin starts the next round, unless a condition says that there is none.
-func (f *Floor) Begin() bool {
+// Over ends the round, and reports whether there is no other one.
+func (f *Floor) Over() bool {
 	f.hear()
-	if f.round > 0 {
+	if f.round > 0 && !f.between {
 		if f.between = true; f.stopped == "" {
 			f.stopped = f.p.Stop()
 		}
 		f.ask()
-		if f.stopped != "" || f.Err() != nil {
-			return false
-		}
+	}
+	return f.stopped != "" || f.Err() != nil
+}
+
+// Begin starts the next round, unless the protocol or a condition says that
+// there is none.
+func (f *Floor) Begin() bool {
+	if f.Over() {
+		return false
+	}
+	if f.round > 0 {
 		f.p.Advance()
 	}
 	f.between = false
