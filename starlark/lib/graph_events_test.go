@@ -35,8 +35,9 @@ def told(what):
 def test_crossings():
     r = g.run("bad")
     seen = sorted([(e["source"], e["target"], e["type"]) for e in told("crossing")])
-    assert.eq(seen, [("a", "b", "conditional"), ("b", "END", "static")])
-    assert.eq([e["run"] for e in told("crossing")], [r.run_id] * 2)
+    assert.eq(seen, [("START", "a", "static"), ("a", "b", "conditional"), ("b", "END", "static")])
+    assert.eq([e["run"] for e in told("crossing")], [r.run_id] * 3)
+    assert.eq(sorted([e["reason"] for e in told("crossing")]), ["always", "always", "chosen"])
     rails = told("guardrail")
     assert.eq([(e["guardrail"], e["ok"], e["violation"], e["on_violation"]) for e in rails], [("rail", False, "no", "warn")])
     assert.eq(sorted([e["node"] for e in told("checkpoint")]), ["a", "b"])

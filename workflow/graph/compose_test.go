@@ -139,7 +139,7 @@ func TestInABackgroundAgent(t *testing.T) {
 		_, _ = robot.Publish(ctx, "cli", "go", "hall")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		check(t, fmt.Sprint(d, topics), "look(hall), c [patrol/crossing]")
+		check(t, fmt.Sprint(d, topics), "look(hall), c [patrol/crossing patrol/crossing]")
 		start := time.Now()
 		cancel()
 		<-over

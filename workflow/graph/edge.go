@@ -125,14 +125,24 @@ func (v *visit) cross(ctx context.Context, e *edge, target, reason string, paylo
 		c.to, c.reason = to, "rerouted"
 	}
 	c.payload, c.replaced = after, changed
-	if workflow.Telling(ctx) {
-		m := map[string]any{"edge": e.id, "type": e.kind, "source": v.Name(), "target": c.target()}
-		if c.reason != "" {
-			m["reason"] = c.reason
-		}
-		v.g.tell(ctx, "crossing", m)
-	}
+	v.crossed(ctx, e, c)
 	return c, nil
+}
+
+// crossed tells that an edge fired, and why.
+func (v *visit) crossed(ctx context.Context, e *edge, c crossing) {
+	if !workflow.Telling(ctx) {
+		return
+	}
+	why := c.reason
+	switch {
+	case why != "":
+	case e.kind == TypeStatic:
+		why = "always"
+	default:
+		why = "chosen"
+	}
+	v.g.tell(ctx, "crossing", map[string]any{"edge": e.id, "type": e.kind, "source": v.Name(), "target": c.target(), "reason": why})
 }
 
 func (v *visit) ask(ctx context.Context, e *edge, last agent.Result) (to, reason string, err error) {

@@ -283,9 +283,10 @@ func TestEvents(t *testing.T) {
 	r, _ := agent.Run(workflow.WithRuntime(t.Context(), workflow.Runtime{Trace: h}), g, agent.Task{Input: "x"})
 	check(t, r.Status, "done")
 	check(t, strings.Join(h.list, "\n"), `g start
+g crossing {'edge':'e1','reason':'always','source':'START','target':'a','type':'static'}
 a start
 g guardrail {'at':'a → ask','guardrail':'rail','ok':true}
-g crossing {'edge':'e2','source':'a','target':'ask','type':'static'}
+g crossing {'edge':'e2','reason':'always','source':'a','target':'ask','type':'static'}
 a end
 ask start
 g interrupt {'node':'ask','prompt':'go?'}
@@ -294,7 +295,7 @@ g discovery {'candidates':[{'how':'tag','name':'cam','score':1}],'found':'cam','
 g crossing {'edge':'e3','reason':'found cam','source':'ask','target':'cam','type':'discovery'}
 ask end
 cam start
-g crossing {'edge':'e3','source':'cam','target':'END','type':'static'}
+g crossing {'edge':'e3','reason':'always','source':'cam','target':'END','type':'static'}
 cam end
 g end`)
 }
@@ -320,5 +321,5 @@ func TestEventsOnTheBus(t *testing.T) {
 	_, _ = agent.Run(ctx, line(g, "a"), agent.Task{Input: "x"})
 	mu.Lock()
 	defer mu.Unlock()
-	check(t, topics, "[edged/workflow/g/start edged/graph/g/crossing edged/workflow/g/end]")
+	check(t, topics, "[edged/workflow/g/start edged/graph/g/crossing edged/graph/g/crossing edged/workflow/g/end]")
 }

@@ -454,9 +454,21 @@ func (x *run) next(e ended) ([]*token, error) {
 		} else {
 			return nil, fmt.Errorf("%w: %s leads to %q, which is no node", agent.ErrFailed, e.v.Name(), c.to)
 		}
+		if e.v.n.at == 0 && !e.v.n.asked() && !x.passed(n) {
+			e.v.crossed(x.ctx, x.g.edges[c.edge], c)
+		}
 		out = append(out, n)
 	}
 	return out, nil
+}
+
+// passed reports whether a run that is resumed has this visit behind it.
+func (x *run) passed(t *token) bool {
+	if t.at < 0 {
+		return false
+	}
+	_, _, ok := x.p.Outcome(t.at, t.key())
+	return ok
 }
 
 // replace is the state of a branch where a guardrail put something in place of
@@ -571,20 +583,4 @@ func (x *run) result(node string, t *token) int {
 	return slices.IndexFunc(x.results, func(e ended) bool {
 		return e.v.Name() == node && e.t.depth == t.depth-1 && slices.Equal(e.t.rank, t.rank[:min(len(e.t.rank), len(t.rank))])
 	})
-}
-
-// cycle says in words where a branch went round.
-func (t *token) cycle(at string) string {
-	list := []string{at}
-	for p := t.past; p != nil; p = p.prev {
-		if p.node == "" {
-			continue
-		}
-		list = append(list, p.node)
-		if p.node == at {
-			slices.Reverse(list)
-			return "; the cycle " + strings.Join(list, " → ")
-		}
-	}
-	return ""
 }

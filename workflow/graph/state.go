@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"edged/agent"
 )
@@ -266,4 +267,20 @@ func kindOf(v any) string {
 		return "dict"
 	}
 	return fmt.Sprintf("%T", v)
+}
+
+// cycle says in words where a branch went round.
+func (t *token) cycle(at string) string {
+	list := []string{at}
+	for p := t.past; p != nil; p = p.prev {
+		if p.node == "" {
+			continue
+		}
+		list = append(list, p.node)
+		if p.node == at {
+			slices.Reverse(list)
+			return "; the cycle " + strings.Join(list, " → ")
+		}
+	}
+	return ""
 }
