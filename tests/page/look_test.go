@@ -46,6 +46,12 @@ func TestBoard(t *testing.T) {
 	x.shows("#rows", "scout/level")
 	r.must("bb", "set", "scout/level", "2")
 	x.until("[...document.querySelectorAll('#rows tr.flash')].some(e => e.textContent.includes('scout/level2'))")
+	n := 2
+	peer.Eventually(t, 3*time.Second, "a number that changes is drawn", func() bool {
+		n++
+		r.must("bb", "set", "scout/level", fmt.Sprint(n))
+		return x.text("[...document.querySelectorAll('#rows tr')].find(e => e.textContent.includes('scout/level')).querySelector('.spark:not([hidden]) polyline') != null") == "true"
+	})
 	x.focus("#keys")
 	x.keys("nothing like it")
 	x.until("document.querySelectorAll('#rows tr').length == 0")
@@ -97,6 +103,8 @@ func TestWideTree(t *testing.T) {
 	x.shows("#detail h2", "grasp")
 	x.shows("#detail .code .here", `Agent("grasp", fn = broken)`)
 	x.shows("#detail .reasons", "failed")
+	x.shows("#detail h3", "Recent runs")
+	x.shows("#detail li", "failed after")
 	x.keys(kb.Escape)
 	x.until("document.getElementById('detail').hidden && document.activeElement.textContent.includes('grasp')")
 	x.keys(kb.ArrowUp + kb.ArrowLeft)

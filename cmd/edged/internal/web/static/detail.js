@@ -1,6 +1,6 @@
 // The drawer on the side: all that is known of one thing.
 
-import { $, h, put, short, clock, mark, ns, age, count } from './dom.js';
+import { $, h, put, short, clock, mark, ns, ms, count } from './dom.js';
 import { get, post } from './talk.js';
 
 const drawer = $('detail'), facts = $('facts');
@@ -58,7 +58,7 @@ export async function runs(name, list, events) {
   if (!mine.length && !ends.length) return null;
   return part('Recent runs',
     h('ul', { class: 'plain' }, mine.map(r => h('li', {}, mark(r.state), ' ', h('button', { class: 'link', type: 'button', on: { click: () => run(r.id) } }, clock(r.started)), ' ', r.state, r.reason && h('span', { class: 'dim' }, ' ' + r.reason)))),
-    h('ul', { class: 'plain' }, ends.map(e => h('li', {}, mark(e.payload?.status), ' ', clock(e.time), ' ', e.payload?.status, e.payload?.elapsed ? ` after ${age(e.payload.elapsed)}` : '', e.payload?.reason && h('span', { class: 'dim' }, ' ' + e.payload.reason)))));
+    h('ul', { class: 'plain' }, ends.map(e => h('li', {}, mark(e.payload?.status), ' ', clock(e.time), ' ', e.payload?.status, e.payload?.elapsed ? ` after ${ms(e.payload.elapsed * 1000)}` : '', e.payload?.reason && h('span', { class: 'dim' }, ' ' + e.payload.reason)))));
 }
 
 // run shows a durable run, with its steps and what can be done about it.

@@ -8,8 +8,14 @@ export const start = w => { world = w; keys($('trees')); keys($('handlers')); };
 
 const tucked = new Set(); // what is folded, by tree and path
 
-// show draws the pictures of the robot, and its handlers.
+let drawn = [];
+
+// show draws the pictures of the robot, and its handlers, when there are new
+// ones.
 export function show() {
+  const all = [world.graph, world.status, world.runs];
+  if (all.every((v, i) => v === drawn[i])) return;
+  drawn = all;
   const trees = world.graph.filter(p => p.kind !== 'society').map(p => p.kind === 'graph' ? ofGraph(p) : p);
   sync($('trees'), trees.map(rows), list => list[0].key, () => h('ul', { role: 'tree', class: 'tree' }), (el, list) => {
     attr(el, 'aria-label', list[0].name);
@@ -20,8 +26,8 @@ export function show() {
     (el, list) => sync(el.lastChild, list, r => r.key, row, paint));
   first($('trees'));
   first($('handlers'));
-  const all = trees.flatMap(rows), run = all.filter(r => r.state === 'running').length;
-  put($('nowsum'), [all.length && count(all.length, 'node'), run && `${run} running`].filter(Boolean).join(', '));
+  const nodes = trees.flatMap(rows), run = nodes.filter(r => r.state === 'running').length;
+  put($('nowsum'), [nodes.length && count(nodes.length, 'node'), run && `${run} running`].filter(Boolean).join(', '));
   runs();
 }
 
@@ -83,6 +89,7 @@ function paint(el, r) {
 function fold(r) {
   if (!r.folds) return;
   if (!tucked.delete(r.key)) tucked.add(r.key);
+  drawn = [];
   show();
 }
 

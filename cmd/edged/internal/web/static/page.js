@@ -58,6 +58,8 @@ function banner(name, text, tone = '', more = '') {
   banners[name] = el;
 }
 
+new ResizeObserver(([e]) => document.documentElement.style.setProperty('--bar', e.borderBoxSize[0].blockSize + 'px')).observe($('bar'));
+
 // --- Stop --------------------------------------------------------------------
 
 let stopping = false;
@@ -85,7 +87,7 @@ $('resume').addEventListener('submit', async e => {
 
 // The space bar stops wherever the focus is, but in a field; also on a button,
 // which Enter presses.
-const typing = el => el.isContentEditable || /^(INPUT|TEXTAREA|SELECT|SUMMARY)$/.test(el.tagName);
+const typing = el => el.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(el.tagName);
 for (const name of ['keydown', 'keyup']) {
   document.addEventListener(name, e => {
     if (e.key !== ' ' || e.ctrlKey || e.altKey || e.metaKey || typing(e.target)) return;

@@ -1,14 +1,14 @@
 // What: the blackboard, devices with their readings, the map of the simulated
 // robot.
 
-import { $, h, s, put, attr, sync, short, pairs, age } from './dom.js';
+import { $, h, s, put, attr, sync, pairs, short, count, age } from './dom.js';
 import * as detail from './detail.js';
 import { get } from './talk.js';
 
 let world;
 const board = new Map();  // entries by key
 const series = new Map(); // the last numbers of keys and devices, by name
-const POINTS = 60;
+const POINTS = 60, MOST = 300;
 let word = '';
 
 export function start(w) {
@@ -71,10 +71,10 @@ export function hear(e) {
 export function show() {
   const all = [...board.values()].sort((a, b) => a.key < b.key ? -1 : 1);
   const list = all.filter(e => !word || e.key.toLowerCase().includes(word) || short(e.value).toLowerCase().includes(word));
-  sync($('rows'), list, e => e.key, entry, paint);
+  sync($('rows'), list.slice(0, MOST), e => e.key, entry, paint);
   devices();
   draw();
-  put($('whatsum'), `${list.length < all.length ? list.length + ' of ' : ''}${all.length} keys`);
+  put($('whatsum'), `${list.length < all.length ? list.length + ' of ' : ''}${count(all.length, 'key')}${list.length > MOST ? `, the first ${MOST} are shown` : ''}`);
 }
 
 function entry() {
@@ -87,10 +87,11 @@ function entry() {
 }
 
 function paint(el, e) {
+  put(el.p.age, age((Date.now() - Date.parse(e.time)) / 1000));
+  if (el.e === e) return;
   el.e = e;
   put(el.more, e.key);
   attr(put(el.p.value, pairs(typeof e.value === 'number' ? Number(e.value.toPrecision(6)) : e.value, 90)), 'data-num', typeof e.value === 'number' ? '' : null);
-  put(el.p.age, age((Date.now() - Date.parse(e.time)) / 1000));
   put(el.p.kept, e.ttl ? e.ttl.replace(/(\D)0s$/, '$1') : e.durable ? 'disk' : 'memory');
   put(el.p.writer, (e.writer ?? '').replace(/^script:/, ''));
   spark(el.p.spark, 'b/' + e.key);

@@ -7,6 +7,7 @@ import { get } from './talk.js';
 let world;
 const told = new Map();   // of agents, by name: what events have told
 const rounds = new Map(); // of interactions, by name: the turn that was told last
+let heard = 0;            // turns
 
 export const start = w => { world = w; };
 
@@ -18,7 +19,7 @@ export function hear(e) {
   const [root, kind, name, what] = e.topic.split('/');
   if (root !== 'edged') return;
   const p = e.payload ?? {};
-  if (kind === 'society' && what === 'turn') { rounds.set(p.edge, p); Object.assign(of(p.speaker), { turn: p }); }
+  if (kind === 'society' && what === 'turn') { heard++; rounds.set(p.edge, p); Object.assign(of(p.speaker), { turn: p }); }
   if (kind !== 'agent') return;
   const a = of(name);
   if (what === 'start') Object.assign(a, { busy: e.time, task: p.task, origin: p.origin, reply: undefined, reason: undefined, asked: 0, proved: 0, tools: [] });
@@ -31,6 +32,8 @@ export function hear(e) {
 export function show() {
   const societies = world.graph.filter(p => p.kind === 'society');
   sync($('societies'), societies, x => x.name, () => h('figure', { class: 'society' }), (el, x) => {
+    if (el.x === x && el.heard === heard) return;
+    Object.assign(el, { x, heard });
     const now = JSON.stringify([x, x.edges.map(e => rounds.get(e.name))]);
     if (el.now !== now) { el.now = now; const at = document.activeElement?.dataset?.edge; draw(el, x); if (at && el.had) [...el.querySelectorAll('[data-edge]')].find(g => g.dataset.edge === at)?.focus(); el.had = true; }
   });
@@ -163,11 +166,15 @@ function edge(x, e) {
 
 // sights is a table: a row for each who sees, a column for each whose it is.
 function sights(e) {
-  const viewers = [...new Set(e.sights.map(v => v.viewer))], authors = [...new Set(e.sights.map(v => v.author))];
-  const cell = (v, a) => [...new Set(e.sights.filter(t => t.viewer === v && t.author === a && t.view && t.view !== 'none').map(t => t.view === 'full' ? t.topic : `${t.topic} (${t.view})`))];
+  const sealed = e.type === 'competition' || e.type === 'coopetition';
+  const seen = e.sights.filter(t => t.view && t.view !== 'nothing' && (t.topic !== 'sealed' || sealed) && (t.topic !== 'draft' || e.type !== 'competition'));
+  const order = ['', ...e.members], by = (x, y) => order.indexOf(x) - order.indexOf(y);
+  const viewers = [...new Set(e.sights.map(v => v.viewer))], authors = [...new Set(e.sights.map(v => v.author))].sort(by);
+  const word = { full: '', summary: ' (a summary)', unnamed: ' (without names)' };
+  const cell = (v, a) => [...new Set(seen.filter(t => t.viewer === v && t.author === a).map(t => t.topic + (word[t.view] ?? ` (${t.view})`)))];
   return detail.part('Who sees what', h('div', { class: 'scroll' }, h('table', { class: 'sights' },
     h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'sees'), authors.map(a => h('th', { scope: 'col' }, a ? 'of ' + a : 'of the caller')))),
-    h('tbody', {}, viewers.map(v => h('tr', {}, h('th', { scope: 'row' }, v), authors.map(a => h('td', {}, v === a ? 'itself' : cell(v, a).join(', ') || '–'))))))));
+    h('tbody', {}, viewers.map(v => h('tr', {}, h('th', { scope: 'row' }, v), authors.map(a => h('td', {}, v === a ? 'itself' : cell(v, a).join(', ') || 'nothing'))))))));
 }
 
 async function lastTurns(e) {
