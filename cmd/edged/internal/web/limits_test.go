@@ -115,28 +115,42 @@ func TestTooManyStreams(t *testing.T) {
 	}
 }
 
-// More connections than a robot has room for are closed; when others leave there
-// is room again.
+// However many connections others keep open, whoever comes gets in.
 func TestTooManyConnections(t *testing.T) {
 	s := open(t, nil)
-	var list []net.Conn
-	for range maxConns {
-		list = append(list, s.raw(""))
+	looks := s.watch("/api/v1/events", "")
+	looks.want("hello", "")
+	for range 2 * maxConns {
+		s.raw("")
 	}
-	for s.conns.Load() < maxConns {
-		runtime.Gosched()
+	if a, body := s.do("POST", "/api/v1/do", "{}", bearer); a.StatusCode != http.StatusOK {
+		t.Errorf("got %d %s", a.StatusCode, body)
 	}
-	if b, err := io.ReadAll(s.raw("")); err == nil && len(b) > 0 {
-		t.Errorf("one more got %q", b)
+	if n := s.conns.len(); n > maxConns {
+		t.Errorf("%d connections, want %d at most", n, maxConns)
 	}
-	for _, c := range list {
-		c.Close()
+	if _, err := s.bus.Publish(t.Context(), "test", "a", 1); err != nil {
+		t.Fatal(err)
 	}
-	for s.conns.Load() > 0 {
-		runtime.Gosched()
+	looks.want("events", `"topic":"a"`) // who is busy is not closed
+}
+
+// A robot that is too busy to tell how it is has a page with STOP all the same.
+func TestBusyRobot(t *testing.T) {
+	free := make(chan struct{})
+	s := open(t, func(o *Options) {
+		o.Plain = func(bool) string { <-free; return "how it is" }
+	})
+	for range 3 {
+		if a, body := s.do("GET", "/", ""); a.StatusCode != http.StatusOK || !strings.Contains(body, `action="/stop"`) || !strings.Contains(body, "busy") {
+			t.Errorf("got %d %s", a.StatusCode, body)
+		}
 	}
-	if a, _ := s.do("GET", "/healthz", ""); a.StatusCode != http.StatusOK {
-		t.Errorf("afterwards: %d", a.StatusCode)
+	close(free)
+	s.plains <- struct{}{} // when the first has come back
+	<-s.plains
+	if _, body := s.do("GET", "/", ""); !strings.Contains(body, "how it is") {
+		t.Errorf("afterwards: %s", body)
 	}
 }
 

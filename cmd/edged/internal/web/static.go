@@ -55,12 +55,38 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 		yes = "yes"
 	}
 	if s.o.Plain != nil {
-		plain = s.o.Plain(may)
+		plain = s.plain(may)
 	}
 	page := strings.NewReplacer(markName, html.EscapeString(s.o.Name), markMay, yes, markPlain, plain).Replace(string(b))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.slow))
 	_, _ = w.Write([]byte(page)) // the client sees what came
+}
+
+// busy stands for what the robot takes too long to tell.
+const busy = "<p>The robot is busy. <a href=\"/\">Look again</a></p>"
+
+// plain doesn't wait long for what it shows: STOP is on the page without it. One
+// request at a time asks.
+func (s *Server) plain(may bool) string {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case s.plains <- struct{}{}:
+	case <-late.C:
+		return busy
+	}
+	said := make(chan string, 1)
+	go func() {
+		defer func() { <-s.plains }()
+		said <- s.o.Plain(may)
+	}()
+	select {
+	case p := <-said:
+		return p
+	case <-late.C:
+		return busy
+	}
 }
 
 // asset sends a file that a browser may keep as long as it stays the same.

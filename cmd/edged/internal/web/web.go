@@ -24,7 +24,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"edged/bus"
@@ -75,6 +74,7 @@ const (
 	maxBody   = 1 << 20
 	maxConns  = 128
 	slow      = 10 * time.Second
+	patience  = time.Second // for the part of the page that the robot tells
 )
 
 // A Server is the page while it is open.
@@ -86,7 +86,8 @@ type Server struct {
 	names  []string
 	cookie string
 	stream *stream
-	conns  atomic.Int64
+	conns  conns
+	plains chan struct{} // one token: Plain is under way
 }
 
 // Listen opens the page's port. It refuses an address that others reach
@@ -101,7 +102,7 @@ func Listen(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, secure: o.Cert != "", cookie: cookieOf(o.Token)}
+	s := &Server{o: o, secure: o.Cert != "", cookie: cookieOf(o.Token), plains: make(chan struct{}, 1)}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("page: %q is not host:port: %w", o.Listen, err)
@@ -167,7 +168,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug), // who hangs up is no news
-		ConnState:   s.count,
+		ConnState:   s.conns.note,
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -194,15 +195,3 @@ func (s *Server) Close() error { return s.ln.Close() }
 
 // Clients is how many look at events now.
 func (s *Server) Clients() int { return s.stream.clients() }
-
-// count turns away what would be too many.
-func (s *Server) count(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		if s.conns.Add(1) > maxConns {
-			_ = c.Close() // the client sees it
-		}
-	case http.StateClosed, http.StateHijacked:
-		s.conns.Add(-1)
-	}
-}
