@@ -175,6 +175,11 @@ func (p *page) health(ctx context.Context, probes [len(probed)]hw.Probe) error {
 		said := make(chan error, 1)
 		go func() {
 			defer p.probing[i].Unlock()
+			defer func() {
+				if v := recover(); v != nil {
+					said <- fmt.Errorf("internal fault: %v", v)
+				}
+			}()
 			said <- probe(ctx)
 		}()
 		var err error

@@ -37,6 +37,10 @@ func TestHealth(t *testing.T) {
 		if got := ask(); got != "well" {
 			t.Errorf("afterwards: %s", got)
 		}
+		err := p.health(t.Context(), [...]hw.Probe{well, func(context.Context) error { panic("oh") }, well})
+		if want := "actuators: internal fault: oh"; err == nil || err.Error() != want {
+			t.Errorf("a probe that breaks: %v, want %s", err, want)
+		}
 	})
 }
 

@@ -152,6 +152,12 @@ func TestBusyRobot(t *testing.T) {
 	if _, body := s.do("GET", "/", ""); !strings.Contains(body, "how it is") {
 		t.Errorf("afterwards: %s", body)
 	}
+	s = open(t, func(o *Options) {
+		o.Plain = func(bool) string { panic("oh") }
+	})
+	if a, body := s.do("GET", "/", ""); a.StatusCode != http.StatusOK || !strings.Contains(body, `action="/stop"`) {
+		t.Errorf("with a fault: %d %s", a.StatusCode, body)
+	}
 }
 
 // inRing is a stream in virtual time.

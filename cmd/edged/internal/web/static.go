@@ -79,7 +79,11 @@ func (s *Server) plain(may bool) string {
 	said := make(chan string, 1)
 	go func() {
 		defer func() { <-s.plains }()
-		said <- s.o.Plain(may)
+		words := busy
+		if err := safely(func() error { words = s.o.Plain(may); return nil }); err != nil {
+			s.o.Log.Error(err.Error())
+		}
+		said <- words
 	}()
 	select {
 	case p := <-said:
