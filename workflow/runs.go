@@ -410,7 +410,11 @@ func (r *Runs) ForkWith(ctx context.Context, id, path string, patch map[string]a
 		return "", fmt.Errorf("workflow: fork %s: a patch needs a step", id)
 	}
 	if path != "" {
-		at := slices.IndexFunc(steps, func(s *record) bool { return below(s.Path, path) })
+		// What ended beside it stays, also if it began later.
+		at := slices.IndexFunc(steps, func(s *record) bool { return s.Path == path })
+		if at < 0 {
+			at = slices.IndexFunc(steps, func(s *record) bool { return below(s.Path, path) })
+		}
 		if at < 0 {
 			return "", fmt.Errorf("workflow: fork %s: no step %s", id, path)
 		}

@@ -23,6 +23,7 @@ import (
 	"edged/bus"
 	"edged/cmd/edged/internal/config"
 	"edged/cmd/edged/internal/control"
+	"edged/starlark/lib"
 	"edged/starlark/value"
 	"edged/workflow"
 	"edged/workflow/society"
@@ -259,6 +260,10 @@ func (d *runsDoor) goOn(id string) (any, error) {
 	if text := doubts(info); text != "" {
 		return nil, errors.New("runs: " + text)
 	}
+	if open, err := d.runs.Questions(id); err == nil && len(open) > 0 {
+		info.State = workflow.StateWaiting
+		info.Reason = count(len(open), "question") + ": edged answer"
+	}
 	return map[string]string{"id": id, "state": info.State, "reason": info.Reason}, nil
 }
 
@@ -361,7 +366,11 @@ func showRuns(w io.Writer, op string, answer any) error {
 		if text := doubts(r.RunInfo); text != "" {
 			fmt.Fprintln(w, text)
 		} else if r.State == workflow.StateInterrupted && !strings.Contains(r.Reason, "edged runs") { // that hinders it
-			fmt.Fprintf(w, "go on in the running robot with: edged runs resume %s\n", r.ID)
+			by := "it goes on when the robot starts, or"
+			if r.Reason == lib.RobotStopped {
+				by = "go on"
+			}
+			fmt.Fprintf(w, "%s with: edged runs resume %s\n", by, r.ID)
 		}
 	default:
 		done, err := readAs[map[string]string](answer)

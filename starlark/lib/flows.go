@@ -159,7 +159,7 @@ func (b *Behaviour) resumeRun(f *flow, id string) {
 func (b *Behaviour) resumeRuns() {
 	for _, r := range b.Runs().List() {
 		waits := r.State == workflow.StateWaiting && b.host.Ask != nil // it can be asked again
-		if r.State != workflow.StateInterrupted && !waits || r.Reason == robotStopped {
+		if r.State != workflow.StateInterrupted && !waits || r.Reason == RobotStopped {
 			continue
 		}
 		_, err := b.ResumeRun(r.ID)

@@ -190,6 +190,9 @@ def test_waiting():
     r = g.resume(run, answer = "back")
     assert.eq([r.status, r.output["door"], r.output["way"]], ["done", "back", "left"])
     assert.fails(lambda: g.resume(run, at = "way"), contains = "there is no answer")
+    again = g.fork(run, at = "door")  # the other branch has ended, and is not asked again
+    assert.eq([again.status, again.by], ["escalated", "door"])
+    assert.eq(g.resume(again.run_id, answer = "front").output["way"], "left")
 `)
 }
 

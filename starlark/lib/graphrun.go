@@ -152,7 +152,7 @@ func (g *scriptGraph) goOn(c *value.Call, do func(ctx context.Context) (agent.Re
 	defer over()
 	r, err := followed(do)(ctx)
 	if err != nil && r.Status == agent.Cancelled && errors.Is(context.Cause(ctx), errRobotStopped) {
-		r.Reason = robotStopped
+		r.Reason = RobotStopped
 	}
 	return performed(r, err), nil
 }

@@ -10,7 +10,7 @@ var errRobotStopped error = stopped{}
 
 type stopped struct{}
 
-func (stopped) Error() string { return robotStopped }
+func (stopped) Error() string { return RobotStopped }
 
 // Unwrap makes it an end by somebody else, not a failure.
 func (stopped) Unwrap() error { return context.Canceled }

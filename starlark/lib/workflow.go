@@ -39,8 +39,9 @@ var (
 	_ workflow.Wrapper = (*flow)(nil)
 )
 
-// robotStopped is the reason of what a stop ended.
-const robotStopped = "the robot was stopped"
+// RobotStopped is the reason of what a stop ended: it goes on when somebody says
+// so, and not by itself.
+const RobotStopped = "the robot was stopped"
 
 // Name implements agent.Agent.
 func (f *flow) Name() string { return f.node.Name() }
@@ -58,7 +59,7 @@ func (f *flow) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	defer over()
 	r, err := f.run(ctx, t)
 	if err != nil && r.Status == agent.Cancelled && errors.Is(context.Cause(ctx), errRobotStopped) {
-		r.Reason = robotStopped
+		r.Reason = RobotStopped
 		err = fmt.Errorf("%w: %w", agent.ErrCancelled, errRobotStopped)
 	}
 	return r, err
