@@ -198,7 +198,8 @@ func (s *stream) encode() {
 
 func frameOf(e bus.Event) frame {
 	l := Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Retained: e.Retained}
-	b, err := e.JSON()
+	var b []byte
+	err := safely(func() (err error) { b, err = e.JSON(); return err }) // the payload may be of anybody's type
 	switch {
 	case err != nil:
 	case len(b) > maxPayload:

@@ -239,6 +239,19 @@ func TestNothingIsLostUnsaid(t *testing.T) {
 	}
 }
 
+// broken is a payload that has no form.
+type broken struct{}
+
+func (broken) Tree() any { panic("oh") }
+
+func TestBrokenPayload(t *testing.T) {
+	s := open(t, nil)
+	w := s.watch("/api/v1/events", "")
+	w.want("hello", "")
+	flood(t, s.bus, 1, broken{})
+	w.want("events", `"topic":"a/b"}]`)
+}
+
 // Events that come one by one become one message ten times a second.
 func TestCoalescing(t *testing.T) {
 	inRing(t, func(t *testing.T, b *bus.Bus, s *stream) {
