@@ -234,6 +234,9 @@ func (s *rankSpec) Open(members []string) (protocol.Protocol, error) {
 	return protocol.Queue{Priority: func(name string) int { return s.ranks[name] }}.Open(members)
 }
 
+// Steady implements protocol.Steady.
+func (s *rankSpec) Steady() {}
+
 // queueSpec is a queue whose priorities a function gives.
 type queueSpec struct {
 	b   *Behaviour
@@ -260,6 +263,9 @@ func (s *queueSpec) Open(members []string) (protocol.Protocol, error) {
 	}}.Open(members)
 	return &faulty{p, f}, err
 }
+
+// Steady implements protocol.Steady.
+func (s *queueSpec) Steady() {}
 
 // faults keeps the first error of a protocol's functions.
 type faults struct{ err error }

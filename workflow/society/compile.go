@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"edged/workflow/society/protocol"
 )
 
 // The law of this file: what stands in a prompt has been asked of the edge
@@ -275,6 +277,9 @@ func (i *Interaction) View(viewer string, turns []Turn) (list []Turn) {
 			continue
 		}
 		t.System, t.Prompt, t.Schema, t.Said = "", "", nil, ""
+		if i.e.Sees(viewer, t.Speaker, TopicLog) != Full { // an open bid, not how it came to be
+			t.Tools, t.Why = nil, ""
+		}
 		if t.Verdict == string(Returned) || t.Verdict == blockedVerdict {
 			t.Answer = nil
 		}
@@ -284,11 +289,15 @@ func (i *Interaction) View(viewer string, turns []Turn) (list []Turn) {
 }
 
 // hears reports whether a viewer hears everybody, so that what others said is
-// no secret of those who listened.
+// no secret of those who listened. Of a protocol of one's own that is not known:
+// other ones may listen in every round.
 func (i *Interaction) hears(viewer string) bool {
 	p := i.e.order()
 	if p == nil || !slices.Contains(i.members, viewer) {
 		return true
+	}
+	if _, steady := p.(protocol.Steady); !steady {
+		return false
 	}
 	open, err := p.Open(i.members)
 	if err != nil {

@@ -40,6 +40,9 @@ func (m *Market) Open(members []string) (Protocol, error) {
 	return t, nil
 }
 
+// Steady says that bids are always heard, or never.
+func (m *Market) Steady() {}
+
 // book gives the ledger, locked, with a balance for each who has a budget.
 func (m *Market) book() *Ledger {
 	l := m.Ledger

@@ -57,6 +57,14 @@ type Local interface {
 	In(ctx context.Context) Spec
 }
 
+// A Steady spec has the same listeners of a speaker in all rounds, and says so.
+type Steady interface {
+	Spec
+	Steady()
+}
+
+var _, _, _, _, _ Steady = Sequential{}, Broadcast{}, Queue{}, Sealed{}, (*Market)(nil)
+
 // A Faulty protocol is made of functions that can fail: Err is the first
 // error, after which it says nothing any more.
 type Faulty interface{ Err() error }

@@ -16,6 +16,9 @@ func (q Queue) Open(members []string) (Protocol, error) {
 	return &queue{priority: q.Priority, line: slices.Clone(members), left: len(members)}, nil
 }
 
+// Steady says that all always hear all.
+func (Queue) Steady() {}
+
 type queue struct {
 	priority func(string) int
 	line     []string

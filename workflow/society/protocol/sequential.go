@@ -33,6 +33,9 @@ func (s Sequential) Open(members []string) (Protocol, error) {
 	return &sequential{order: order, previous: s.Sees == Previous}, nil
 }
 
+// Steady says that the order stays.
+func (Sequential) Steady() {}
+
 type sequential struct {
 	order    []string
 	previous bool
@@ -67,6 +70,9 @@ func (Sealed) Open(members []string) (Protocol, error) {
 	return &together{members: slices.Clone(members), sealed: func(int) bool { return true }, mute: true}, nil
 }
 
+// Steady says that nobody ever hears anybody.
+func (Sealed) Steady() {}
+
 // Broadcast lets everybody hear everybody.
 type Broadcast struct {
 	// Turns lets them speak one after the other also in the first round, so
@@ -85,6 +91,9 @@ func (b Broadcast) Open(members []string) (Protocol, error) {
 	t.sealed = func(round int) bool { return round == 1 && !b.Turns }
 	return t, nil
 }
+
+// Steady says that all always hear all.
+func (Broadcast) Steady() {}
 
 // together lets the members speak at once or one by one, depending on the
 // round.
