@@ -52,9 +52,10 @@ export async function why(name) {
 }
 
 // runs lists the runs of a workflow: the durable ones, and those of the record.
-export async function runs(name, list, events) {
-  const mine = list.filter(r => r.workflow === name).slice(-10).reverse();
-  const ends = events.filter(e => /^edged\/(workflow|agent)\//.test(e.topic) && e.topic.endsWith('/end') && e.topic.split('/')[2] === name.replace(/[/+#]/g, '_')).slice(-10).reverse();
+export async function runs(name, list) {
+  const mine = list.filter(r => r.workflow === name).slice(-10).reverse(), level = name.replace(/[/+#]/g, '_');
+  let ends = [];
+  try { ends = (await get('trace', { filter: `edged/+/${level}/end`, n: 10 })).reverse(); } catch { /* it keeps no record */ }
   if (!mine.length && !ends.length) return null;
   return part('Recent runs',
     h('ul', { class: 'plain' }, mine.map(r => h('li', {}, mark(r.state), ' ', h('button', { class: 'link', type: 'button', on: { click: () => run(r.id) } }, clock(r.started)), ' ', r.state, r.reason && h('span', { class: 'dim' }, ' ' + r.reason)))),

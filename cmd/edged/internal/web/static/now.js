@@ -96,7 +96,7 @@ function fold(r) {
 function look(r) {
   const at = r.at ?? world.status?.scripts?.places?.[r.name];
   const state = h('section', {}, h('p', {}, `${r.kind}, ${r.state || 'did not run'}`), r.reason && h('p', {}, r.reason), r.guard && h('p', { class: 'dim' }, 'guarded by ' + r.guard));
-  detail.open(r.name, state, detail.source(at), detail.why(r.name), detail.runs(r.name, world.runs, world.events));
+  detail.open(r.name, state, detail.source(at), detail.why(r.name), detail.runs(r.name, world.runs));
 }
 
 // keys moves in a tree as trees are moved in: arrows, Home, End, Enter.

@@ -11,7 +11,7 @@ import * as what from './what.js';
 import * as timeline from './timeline.js';
 
 const may = document.body.dataset.may !== 'no';
-const world = { status: undefined, graph: [], runs: [], agents: [], models: [], events: [], skew: 0 };
+const world = { status: undefined, graph: [], runs: [], agents: [], models: [], skew: 0 };
 for (const part of [now, who, what, timeline]) part.start(world);
 
 // --- The bar -----------------------------------------------------------------

@@ -12,7 +12,6 @@ const events = [], bySeq = new Map();
 
 export function start(w) {
   world = w;
-  world.events = events;
   const list = $('events');
   $('filter').addEventListener('input', e => { filter = e.target.value.trim(); show(true); });
   $('readings').addEventListener('change', e => { readings = e.target.checked; show(true); });

@@ -106,7 +106,7 @@ function look(a) {
     a.task !== undefined && h('div', { class: 'pair' }, h('span', { class: 'dim' }, 'task'), h('pre', {}, short(a.task, 4000))),
     a.reply && h('div', { class: 'pair' }, h('span', { class: 'dim' }, 'reply'), h('pre', {}, a.reply)),
     a.skipped && h('p', { class: 'dim' }, 'passed over ' + a.skipped));
-  detail.open(a.name, about, tools, detail.source(a.at ?? world.status?.scripts?.places?.[a.name]), detail.why(a.name), detail.runs(a.name, [], world.events));
+  detail.open(a.name, about, tools, detail.source(a.at ?? world.status?.scripts?.places?.[a.name]), detail.why(a.name), detail.runs(a.name, []));
 }
 
 // --- The drawing -------------------------------------------------------------
