@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"edged/bus"
 	"edged/workflow"
 	"edged/workflow/society"
+	"edged/workflow/society/protocol"
 )
 
 // disk is a store that outlives what uses it, and can die at a record.
@@ -60,6 +63,16 @@ func (d *disk) All() iter.Seq2[string, []byte] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.All(maps.Clone(d.recs))
+}
+
+// lazy is a disk that lets others go first.
+type lazy struct{ *disk }
+
+func (d *lazy) Put(ctx context.Context, name string, v []byte, sync bool) error {
+	for range rand.IntN(20) {
+		runtime.Gosched()
+	}
+	return d.disk.Put(ctx, name, v, sync)
 }
 
 // TestTurnsOutliveTheProcess kills an oversight in a durable workflow at every
@@ -308,5 +321,28 @@ func TestToolsOfATurn(t *testing.T) {
 		if got := strings.Join(offered, "|"); got != c.want || r.Status != agent.Done || !r.Did("look") || r.Tainted != (c.origin == "mqtt") || r.Usage.Calls != 4 {
 			t.Errorf("from %s: got %q, want %q; %+v", c.origin, got, c.want, r)
 		}
+	}
+}
+
+// TestLedgerIsNotOvertaken: what is on disk after several auctions at once are
+// all of them.
+func TestLedgerIsNotOvertaken(t *testing.T) {
+	d := &lazy{newDisk()}
+	s := society.New("x", society.Options{Lasting: true, Log: society.NewLog(d, society.LogOptions{})})
+	e := must(s.Compete(bids("a b", 3, 2), &society.Competition{Resolve: society.BestScore{Field: "cost"},
+		Shared: society.Shared{Protocol: &protocol.Market{Bid: bidSchema, Budget: map[string]float64{"a": 1000, "b": 0}}}}))
+	const n = 60
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() { run(t, e, "x") })
+	}
+	wg.Wait()
+	var got struct {
+		Balances map[string]float64
+		Outcomes []any
+	}
+	text, _ := d.Get("market/x/" + e.Name())
+	if err := json.Unmarshal(text, &got); err != nil || len(got.Outcomes) != n || got.Balances["a"] != 1000-3*n {
+		t.Errorf("got %d outcomes, %v, %v", len(got.Outcomes), got.Balances, err)
 	}
 }

@@ -80,6 +80,8 @@ type Log struct {
 	store workflow.Store
 	o     LogOptions
 
+	keeping sync.Mutex // held while a ledger is written, so that no older one comes later
+
 	mu    sync.Mutex // guards the rest
 	runs  []string   // oldest first
 	turns map[string][]Turn
@@ -228,6 +230,8 @@ func (l *Log) keep(ctx context.Context, b *protocol.Ledger) error {
 	if l.store == nil || name == "" {
 		return nil
 	}
+	l.keeping.Lock()
+	defer l.keeping.Unlock()
 	text, err := json.Marshal(b)
 	if err == nil {
 		err = l.store.Put(context.WithoutCancel(ctx), name, text, true)
