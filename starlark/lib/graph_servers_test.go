@@ -121,7 +121,9 @@ func TestDiscoveriesDoNotWaitForServers(t *testing.T) {
 				return nil, ctx.Err()
 			}
 			return []llm.Tool{{Name: "events", Doc: "List the events.", Effect: llm.Write, Foreign: true,
-				Do: func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`"dentist"`), nil }}}, nil
+				Do: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+					return json.RawMessage(`"dentist"`), nil
+				}}}, nil
 		}
 		b := r.start(`
 mcp("http://slow/mcp")

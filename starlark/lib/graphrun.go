@@ -59,7 +59,7 @@ func resumeGraph(a agent.Agent, c *value.Call) (starlark.Value, error) {
 	}
 	g := graphOf(a)
 	if open := g.b.asking.of(id); len(open) > 0 && answer != "" && g.has(open[0]) {
-		q, err := meant(id, at, open)
+		q, err := g.meant(id, at, open)
 		if err != nil {
 			return performed(agent.Result{RunID: id}, fmt.Errorf("%w: %w", agent.ErrFailed, err)), nil
 		}
@@ -76,12 +76,12 @@ func resumeGraph(a agent.Agent, c *value.Call) (starlark.Value, error) {
 }
 
 // meant finds the question that an answer is for.
-func meant(run, at string, open []*openAsk) (*openAsk, error) {
+func (g *scriptGraph) meant(run, at string, open []*openAsk) (*openAsk, error) {
 	var list []graph.Question
 	for _, q := range open {
 		list = append(list, graph.Question{Run: run, Path: q.Path, Node: q.Node, Prompt: q.Prompt})
 	}
-	one, err := graph.Meant(run, at, list)
+	one, err := g.Meant(run, at, list)
 	if err != nil {
 		return nil, err
 	}

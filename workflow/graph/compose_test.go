@@ -93,6 +93,34 @@ func TestFoundAndGone(t *testing.T) {
 	check(t, outcomeOf(r)+"; "+r.By, `failed unresolved: "cam": cam was found and is gone; cam`)
 }
 
+// Nodes of two graphs may have the same name: that of the outer one is meant,
+// and the node that holds the inner one names the other.
+func TestQuestionsOfTwoGraphs(t *testing.T) {
+	in := graph.New("in", graph.Options{})
+	in.Human("ask", graph.Human{Prompt: "in?"}, graph.NodeOptions{})
+	in.Edge(graph.Start, "ask")
+	in.Edge("ask", graph.End)
+	g := graph.New("g", graph.Options{Checkpoint: graph.AfterNode})
+	g.Node("sub", in, graph.NodeOptions{})
+	g.Human("ask", graph.Human{Prompt: "out?"}, graph.NodeOptions{})
+	for _, id := range []string{"sub", "ask"} {
+		g.Edge(graph.Start, id)
+		g.Edge(id, graph.End)
+	}
+	ctx, runs := on(t.Context(), workflowtest.NewDisk())
+	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
+	if err := g.Answer(ctx, runs, r.RunID, "", "x"); err == nil || !strings.Contains(err.Error(), `"ask" (out?), "sub" (in?)`) {
+		t.Errorf("got %v", err)
+	}
+	for _, at := range []string{"ask", "sub"} {
+		if err := g.Answer(ctx, runs, r.RunID, at, "to "+at); err != nil {
+			t.Error(err)
+		}
+	}
+	r, _ = g.Resume(ctx, runs, r.RunID, "")
+	check(t, textOf(r.Output), "{'ask':'to ask','input':'x','sub':{'ask':'to sub','input':'x'}}")
+}
+
 // A person in a graph in a sequence in a graph: the answer finds its way.
 func TestNestedQuestion(t *testing.T) {
 	d := &diary{}

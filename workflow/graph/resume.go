@@ -49,7 +49,7 @@ func (g *Graph) Answer(ctx context.Context, runs *workflow.Runs, id, at, answer 
 		}
 		open = append(open, Question{Run: id, Path: q.Path, Node: about.Node, Prompt: about.Prompt, Options: about.Options})
 	}
-	q, err := Meant(id, at, open)
+	q, err := g.Meant(id, at, open)
 	if err != nil {
 		return err
 	}
@@ -61,27 +61,52 @@ func (g *Graph) Answer(ctx context.Context, runs *workflow.Runs, id, at, answer 
 }
 
 // Meant finds the question that an answer is for among the open ones of a run:
-// by the node that asked, or by the path of its step; "" is the only one there
-// is. Nobody's word is taken for an answer to another question.
-func Meant(run, at string, open []Question) (Question, error) {
-	hits := slices.DeleteFunc(slices.Clone(open), func(q Question) bool { return at != "" && q.Node != at && q.Path != at })
+// by the node that asks, be it of this graph or of one within, or by the path of
+// its step; "" is the only one there is. Nobody's word is taken for an answer to
+// another question.
+func (g *Graph) Meant(run, at string, open []Question) (Question, error) {
+	hits := open
+	if at != "" {
+		hits = nil
+		for _, is := range []func(q Question) bool{
+			func(q Question) bool { return q.Path == at },
+			func(q Question) bool { return g.holder(q.Path) == at },
+			func(q Question) bool { return q.Node == at },
+		} {
+			if hits = slices.DeleteFunc(slices.Clone(open), func(q Question) bool { return !is(q) }); len(hits) > 0 {
+				break
+			}
+		}
+	}
 	switch {
 	case len(hits) == 1:
 		return hits[0], nil
 	case len(open) == 0:
 		return Question{}, fmt.Errorf("graph: run %s has no open question", run)
 	case len(hits) == 0:
-		return Question{}, fmt.Errorf("graph: run %s has no open question at %q; there is %s", run, at, choices(open))
+		return Question{}, fmt.Errorf("graph: run %s has no open question at %q; there is %s", run, at, g.choices(open))
 	}
-	return Question{}, fmt.Errorf("graph: run %s waits with %d questions; say which one with at: %s", run, len(hits), choices(hits))
+	return Question{}, fmt.Errorf("graph: run %s waits with %d questions; say which one with at: %s", run, len(hits), g.choices(hits))
 }
 
-// choices names questions, by their paths where nodes have the same name.
-func choices(list []Question) string {
+// holder is the node of this graph that a step belongs to; empty if that is not
+// known.
+func (g *Graph) holder(path string) string {
+	first, _, _ := strings.Cut(path, ".")
+	number, _, _ := strings.Cut(first, "~")
+	g.fix()
+	if at, err := strconv.Atoi(number); err == nil && at > 0 && at < len(g.nodes) {
+		return g.nodes[at].id
+	}
+	return ""
+}
+
+// choices names questions, by their paths where a node has several.
+func (g *Graph) choices(list []Question) string {
 	var out []string
 	for _, q := range list {
-		name := cmp.Or(q.Node, q.Path)
-		if slices.ContainsFunc(list, func(x Question) bool { return x.Path != q.Path && x.Node == q.Node }) {
+		name := g.holder(q.Path)
+		if name == "" || slices.ContainsFunc(list, func(x Question) bool { return x.Path != q.Path && g.holder(x.Path) == name }) {
 			name = q.Path
 		}
 		out = append(out, fmt.Sprintf("%q (%s)", name, q.Prompt))
