@@ -16,6 +16,13 @@ def at_goal(ctx):
 
 trip = PlanThenLoop("trip", planner = lambda task: "drive\n\nlook\ndrive\nlook", worker = step, achieved = at_goal)
 short = PlanThenLoop("short", planner = Agent("p", fn = lambda task: ["look"]), worker = Agent("w", fn = step), achieved = at_goal)
+def slip(task):
+    bb.set("box/there", True)
+    return Declined("slipped")
+
+there = PlanThenLoop("there", planner = lambda task: "drive\nslip", worker = lambda task: slip(task) if task == "slip" else step(task),
+    achieved = lambda ctx: bb.get("box/there", False))
+stuck = PlanThenLoop("stuck", planner = lambda task: "drive\nslip", worker = lambda task: Declined("no wheels"), achieved = at_goal)
 empty = PlanThenLoop("empty", planner = lambda task: "", worker = step, achieved = at_goal)
 
 def try_hard(task):
@@ -41,9 +48,11 @@ checked = CritiqueAndRewrite("checked", write, critic = lambda draft: True, vali
 
 debate = Debate("debate", [Agent("ann", fn = lambda task: "tea"), Agent("bob", fn = lambda task: "more tea" if "ann: tea" in task else "coffee")],
     judge = lambda task: "tea" if "bob: more tea" in task else "water")
+shy = Debate("shy", [Agent("ann", fn = lambda task: Declined("hoarse")), Agent("bob", fn = lambda task: "tea")], judge = lambda task: task)
+mute = Debate("mute", [Agent("ann", fn = lambda task: Declined("hoarse"))], judge = lambda task: task)
 settled = Debate("settled", [Agent("ann", fn = lambda task: "tea")], judge = lambda task: "water", decided = lambda ctx: "nothing: the can is empty")
 -- main_test.star --
-load("main.star", "trip", "short", "empty", "pee", "never", "judged", "gate", "polish", "checked", "debate", "settled")
+load("main.star", "trip", "there", "stuck", "short", "empty", "pee", "never", "judged", "gate", "polish", "checked", "debate", "shy", "mute", "settled")
 
 def test_plan_then_loop():
     r = trip.run("there")
@@ -53,6 +62,9 @@ def test_plan_then_loop():
 
 def test_a_plan_that_is_too_short():
     assert.eq(short.run("there").reason, "declined: the goal is not reached")
+
+def test_a_step_that_fails():
+    assert.eq([there.run("x").reply, stuck.run("x").reason], ["did drive", "declined: the goal is not reached: declined: no wheels"])
 
 def test_plan_execute_evaluate():
     r = pee.run("go")
@@ -85,6 +97,8 @@ def test_what_is_valid_outranks_the_critic():
 
 def test_debate():
     assert.eq(debate.run("tea or coffee?").reply, "tea")
+    assert.eq(shy.run("tea?").reply, "tea?\n\nSaid so far:\nbob: tea\n\nDecide.")
+    assert.eq(mute.run("tea?").reason, "declined: nobody had anything to say")
     assert.eq(settled.run("tea or coffee?").reply, "nothing: the can is empty")
 `)
 }
