@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"edged/bus"
 )
@@ -334,4 +337,49 @@ func TestNoAllocations(t *testing.T) {
 func ExampleLoopback() {
 	fmt.Println(Loopback("127.0.0.1"), Loopback("::1"), Loopback("localhost"), Loopback("0.0.0.0"), Loopback("robot.local"))
 	// Output: true true true false false
+}
+
+// Whatever is published and however slowly it is read: what comes is in order,
+// comes once, and the rest is counted.
+func TestReaderIsToldAll(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		ops := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 10, 499, 501, 1999, 2049}), 1, 3).Draw(rt, "events before each pause")
+		reads := rapid.SliceOfN(rapid.Bool(), len(ops), len(ops)).Draw(rt, "read then")
+		size := rapid.SampledFrom([]int{1, 1, 600, 5000}).Draw(rt, "size")
+		inRing(t, func(t *testing.T, b *bus.Bus, s *stream) {
+			if ok, err := s.join(); !ok || err != nil {
+				rt.Fatal(ok, err)
+			}
+			defer s.quit()
+			pos, sum, came, lost := b.Seq(), 0, 0, uint64(0)
+			last := pos
+			read := func() {
+				for more := true; more; {
+					var batch [][]byte
+					var gone uint64
+					batch, pos, gone, more, _ = s.after(pos, []string{"a/#"})
+					lost += gone
+					for _, text := range batch {
+						var l Line
+						if err := json.Unmarshal(text, &l); err != nil || l.Seq <= last {
+							rt.Fatalf("after %d came %s, %v", last, text, err)
+						}
+						last = l.Seq
+						came++
+					}
+				}
+			}
+			for i, n := range ops {
+				flood(t, b, n, strings.Repeat("x", size))
+				sum += n
+				time.Sleep(2 * round)
+				if reads[i] {
+					read()
+				}
+			}
+			if read(); came+int(lost) != sum || pos != b.Seq() {
+				rt.Errorf("%d came and %d are lost of %d; at %d of %d", came, lost, sum, pos, b.Seq())
+			}
+		})
+	})
 }
