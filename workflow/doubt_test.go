@@ -96,3 +96,29 @@ func stepInDoubt(t *testing.T, runs *workflow.Runs, id string) string {
 	t.Fatal("no step is in doubt")
 	return ""
 }
+
+// What hinders a run is told until it is under way again.
+func TestHinderedRuns(t *testing.T) {
+	ctx, runs := runtimeOn(t.Context(), workflowtest.NewDisk())
+	stop, cancel := context.WithCancel(ctx)
+	var during workflow.RunInfo
+	look := agent.Func("look", func(ctx context.Context, _ agent.Task) (agent.Result, error) {
+		during = runs.List()[0]
+		if cancel(); ctx.Err() != nil {
+			return agent.Result{}, ctx.Err()
+		}
+		return agent.Result{}, agent.ErrEscalated
+	})
+	tree := workflow.NewSequence("s", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}}, look)
+	_, _ = agent.Run(stop, tree, agent.Task{})
+	id := runs.List()[0].ID
+	if err := runs.Hinder(ctx, id, "s has changed"); err != nil {
+		t.Fatal(err)
+	}
+	check(t, runs.List()[0].State+" "+runs.List()[0].Reason, "interrupted s has changed")
+	_, _ = runs.Resume(ctx, id, tree)
+	check(t, during.State+" "+during.Reason, "running ")
+	if err := runs.Hinder(ctx, id, "again"); err == nil {
+		t.Error("a run that is over was hindered")
+	}
+}

@@ -284,7 +284,7 @@ func (r *Runs) info(h *header) RunInfo {
 	i.Input = i.Task.Input
 	switch {
 	case r.isLive(h.ID):
-		i.State = StateRunning
+		i.State, i.Reason = StateRunning, "" // which was of its last end
 	case i.State == "":
 		i.State = StateInterrupted
 	}
