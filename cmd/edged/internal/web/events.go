@@ -22,7 +22,7 @@ import (
 
 const (
 	maxStreams = 16
-	maxPending = 2048 // events between two rounds
+	maxPending = 1024 // events between two rounds
 	maxFrames  = 2000 // in the ring
 	maxBytes   = 1 << 20
 	maxPayload = 4 << 10

@@ -212,11 +212,11 @@ func TestNothingIsLostUnsaid(t *testing.T) {
 		least  int
 	}{
 		{"a few", []int{3, 4}, 1, 7},
-		{"more than a batch", []int{1200}, 1, 1200},
-		{"more than a round holds", []int{5000}, 1, maxFrames},
-		{"more than the ring holds", []int{1500, 1500, 1500}, 1, maxFrames},
+		{"more than a batch", []int{600, 600}, 1, 1200},
+		{"more than a round holds", []int{5000}, 1, maxPending},
+		{"more than the ring holds", []int{1000, 1000, 1000}, 1, maxFrames},
 		{"more bytes than the ring holds", []int{900, 900}, strings.Repeat("x", 4000), 200},
-		{"long ones are cut", []int{1500}, strings.Repeat("x", 5000), 1500},
+		{"long ones are cut", []int{1000}, strings.Repeat("x", 5000), 1000},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			inRing(t, func(t *testing.T, b *bus.Bus, s *stream) {
@@ -343,7 +343,7 @@ func ExampleLoopback() {
 // comes once, and the rest is counted.
 func TestReaderIsToldAll(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		ops := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 10, 499, 501, 1999, 2049}), 1, 3).Draw(rt, "events before each pause")
+		ops := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 10, 499, 501, 1023, 1025}), 1, 4).Draw(rt, "events before each pause")
 		reads := rapid.SliceOfN(rapid.Bool(), len(ops), len(ops)).Draw(rt, "read then")
 		size := rapid.SampledFrom([]int{1, 1, 600, 5000}).Draw(rt, "size")
 		inRing(t, func(t *testing.T, b *bus.Bus, s *stream) {
