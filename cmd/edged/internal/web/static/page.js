@@ -192,7 +192,8 @@ new Stream(list => {
   if (up) { heardBoard = 0; refresh(); }
 });
 
-get('trace', { last: '60s', n: 500 }).then(list => {
+get('trace', { last: '60s', n: 1500, all: 1 }).then(all => {
+  const run = all.at(-1)?.run, list = all.filter(e => e.run === run).sort((a, b) => a.seq - b.seq); // numbers begin anew with each run
   for (const e of list) if (/^edged\/society\//.test(e.topic)) who.hear(e);
   timeline.hear(list);
   draw();

@@ -129,7 +129,7 @@ function depth(e) { let n = 0; for (let c = bySeq.get(e.cause); c && chain.has(c
 async function follow(e) {
   let top = e;
   while (bySeq.get(top.cause)) top = bySeq.get(top.cause);
-  if (top.cause) try { const n = rate; hear(await get('trace/' + e.seq)); rate = n; } catch { /* the record does not go that far back */ }
+  if (top.cause) try { const n = rate; hear((await get('trace/' + e.seq)).sort((a, b) => a.seq - b.seq)); rate = n; } catch { /* the record does not go that far back */ }
   chain = new Set([e.seq]);
   for (let c = bySeq.get(e.cause); c; c = bySeq.get(c.cause)) chain.add(c.seq);
   let root = e; while (bySeq.get(root.cause)) root = bySeq.get(root.cause);
