@@ -37,6 +37,7 @@ type planted struct {
 	n      int
 	looked int
 	sent   map[string]bool // drafts that a guardrail sent back to their authors
+	agreed map[string]bool // drafts that settled the shared half of a coopetition: all are told
 	seat   map[string]society.Prompt
 }
 
@@ -52,6 +53,8 @@ const (
 	inSecret  society.Kind = "secret"  // the same in a turn that is sealed
 	isRefused society.Kind = "refused" // an event that the edge does not list
 )
+
+var aToken = regexp.MustCompile(`tok\d+q`)
 
 func (p *planted) token(who string, k society.Kind) string {
 	p.n++
@@ -103,7 +106,7 @@ func (p *planted) allowed(viewer, token string, now int) bool {
 		return author == "task" || author == "criteria" || kind == society.ToSubmit
 	case "coopetition":
 		if member {
-			return author != "criteria" && kind != society.ToSubmit && kind != inSecret && (!among || p.hears(viewer, author, p.round[token], now))
+			return p.agreed[token] || author != "criteria" && kind != society.ToSubmit && kind != inSecret && (!among || p.hears(viewer, author, p.round[token], now))
 		}
 		return author == "task" || author == "criteria" || kind == society.ToSubmit
 	}
@@ -120,6 +123,11 @@ type sitting struct {
 func (s sitting) Speak(ctx context.Context, q society.Prompt) (society.Answer, error) {
 	s.cast.mu.Lock()
 	s.p.seat[q.To] = q
+	for _, x := range q.Sections {
+		if x.Topic == society.TopicAgreed {
+			s.p.agreed[aToken.FindString(x.Text)] = true
+		}
+	}
 	s.p.shown = append(s.p.shown, shown{q.To, fmt.Sprint(q.Sections, q.Ask, q.Role), q.Round})
 	s.cast.mu.Unlock()
 	return s.Speaker.Speak(ctx, q)
@@ -171,8 +179,8 @@ func (p *planted) speak(t *rapid.T, cast *cast, r llm.Request) (llm.Message, err
 func TestNobodySeesWhatItMustNot(t *testing.T) {
 	got := map[string]int{} // how often somebody got what it may see
 	rapid.Check(t, func(t *rapid.T) {
-		p := &planted{author: map[string]string{}, turn: map[string]society.Kind{}, round: map[string]int{}, sent: map[string]bool{}, seat: map[string]society.Prompt{},
-			words: rapid.SampledFrom([]string{"yes", "no", "again", "malformed", "fail"})}
+		p := &planted{author: map[string]string{}, turn: map[string]society.Kind{}, round: map[string]int{}, sent: map[string]bool{}, agreed: map[string]bool{}, seat: map[string]society.Prompt{},
+			words: rapid.SampledFrom([]string{"yes", "yes", "yes", "no", "again", "malformed", "fail"})}
 		p.kind = rapid.SampledFrom([]string{"delegation", "oversight", "cooperation", "competition", "coopetition"}).Draw(t, "kind")
 		n := 2
 		if p.kind != "delegation" && p.kind != "oversight" {
@@ -207,7 +215,7 @@ func TestNobodySeesWhatItMustNot(t *testing.T) {
 			}
 		}
 	})
-	for _, want := range []string{"delegation task", "oversight log", "oversight work", "cooperation log", "cooperation work", "competition submit", "coopetition log", "coopetition submit"} {
+	for _, want := range []string{"delegation task", "oversight log", "oversight work", "cooperation log", "cooperation work", "competition submit", "coopetition log", "coopetition work"} {
 		if got[want] == 0 {
 			t.Errorf("nobody ever got anything of another's: %s", want)
 		}
@@ -237,6 +245,11 @@ func (p *planted) reply(name, word, schema string) (llm.Message, error) {
 		v := "revise"
 		if !strings.Contains(schema, "revise") || word == "no" {
 			v = "reject"
+		}
+		for _, yes := range []string{"approve", "accept"} {
+			if word == "yes" && strings.Contains(schema, yes) {
+				v = yes
+			}
 		}
 		return llm.Message{Text: fmt.Sprintf(`{"comments":%q,"verdict":%q}`, p.token(name, society.ToReview), v)}, nil
 	case strings.Contains(schema, `"winner"`):
@@ -271,7 +284,7 @@ func (p *planted) edge(t *rapid.T, s *society.Society, members list, judge *soci
 		sh.Guardrails = []workflow.Guardrail{{Name: "g", On: workflow.Revise, Check: func(_ context.Context, draft any, _ map[string]any) (workflow.Finding, error) {
 			cast.mu.Lock()
 			defer cast.mu.Unlock()
-			token := regexp.MustCompile(`tok\d+q`).FindString(fmt.Sprint(draft))
+			token := aToken.FindString(fmt.Sprint(draft))
 			if p.looked++; token == "" || p.looked%every != 0 {
 				return workflow.Finding{}, nil
 			}
