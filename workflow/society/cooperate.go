@@ -101,8 +101,11 @@ func (e *cooperation) order() protocol.Spec { return e.spec }
 func (e *cooperation) draftTopic() string   { return TopicDraft }
 func (e *cooperation) oneVersion() bool     { return e.mode == Revise }
 
-// enough: all agree on the same version.
+// enough: all agree on the same version, or nothing comes of it any more.
 func (e *cooperation) enough(r *run) bool {
+	if slices.ContainsFunc(r.work, func(w Work) bool { return w.State == Broken || w.State == Revoked }) {
+		return true
+	}
 	if e.mode != Revise {
 		return false
 	}
