@@ -240,17 +240,17 @@ func TestBar(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("\n%s", r)
+	if s := r.Quiet.Share(r.Quiet.Motion); s > 2 || r.Quiet.Asked < 150 {
+		t.Errorf("%.1f %% wrong motion of %d; at most 2 of at least 150 are promised", s, r.Quiet.Asked)
+	}
 	if raced {
-		return // too few to tell
+		return // too few to tell; make test runs it again without the detector
 	}
 	if s := r.Seen.Share(r.Seen.Exact); s < 97 {
 		t.Errorf("%.1f %% of phrasings seen; 97 are promised", s)
 	}
 	if s := r.Held.Share(r.Held.Exact); s < 80 {
 		t.Errorf("%.1f %% of phrasings held out; 80 are promised", s)
-	}
-	if s := r.Quiet.Share(r.Quiet.Motion); s > 2 || r.Quiet.Asked < 150 {
-		t.Errorf("%.1f %% wrong motion of %d; at most 2 of at least 150 are promised", s, r.Quiet.Asked)
 	}
 }
 
