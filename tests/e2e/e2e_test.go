@@ -192,6 +192,7 @@ func TestDemo(t *testing.T) {
 		_, err := r.edged("sub", "-n", "1", "--wait", "200ms", "hw/pose")
 		return err != nil // no pose is told while nothing moves
 	})
+	r.stoodStill()
 	r.mqtt(t, "home/goto", `{"room":"bedroom"}`)
 	if out, err := r.edged("sub", "-n", "1", "--wait", "500ms", "hw/base/set"); err == nil && !strings.Contains(out, `"v":0`) {
 		t.Errorf("a stopped robot was commanded: %s", out)
@@ -363,8 +364,29 @@ func events(t *testing.T, o *output, topic string) (list []string) {
 	return list
 }
 
-// firstMotion is when the wheels first turned, by the record.
-func (r *robot) firstMotion() time.Time {
+// stoodStill asserts that the robot did not move once the stop was told, by what
+// its pose sensor said and not by what the stop says of itself.
+func (r *robot) stoodStill() {
+	r.t.Helper()
+	var stops []struct{ Time time.Time }
+	if err := json.Unmarshal([]byte(r.must("trace", "--json", "-n", "0", "edged/safety/stop")), &stops); err != nil || len(stops) != 1 {
+		r.t.Fatalf("%d stops in the record, %v", len(stops), err)
+	}
+	before := 0
+	for _, at := range r.motions() {
+		if late := at.Sub(stops[0].Time); late > 0 {
+			r.t.Errorf("it moved %v after the stop", late)
+		} else if late > -time.Second {
+			before++
+		}
+	}
+	if before == 0 {
+		r.t.Error("it did not move before the stop: nothing was tested")
+	}
+}
+
+// motions are the times at which the wheels turned, by the record.
+func (r *robot) motions() (times []time.Time) {
 	r.t.Helper()
 	var list []struct {
 		Time    time.Time
@@ -375,9 +397,18 @@ func (r *robot) firstMotion() time.Time {
 	}
 	for _, e := range list {
 		if e.Payload.Value.V != 0 || e.Payload.Value.W != 0 {
-			return e.Time
+			times = append(times, e.Time)
 		}
 	}
-	r.t.Fatal("no motion in the record")
-	return time.Time{}
+	return times
+}
+
+// firstMotion is when the wheels first turned.
+func (r *robot) firstMotion() time.Time {
+	r.t.Helper()
+	times := r.motions()
+	if len(times) == 0 {
+		r.t.Fatal("no motion in the record")
+	}
+	return times[0]
 }
