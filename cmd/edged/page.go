@@ -250,8 +250,11 @@ func sleepingPage(cfg *config.Config) (a pageAddress, err error) {
 	if err != nil {
 		return a, err
 	}
-	if a.Token, _, err = web.Token(tokenFile(cfg)); err != nil {
+	if a.Token, err = web.OldToken(tokenFile(cfg)); err != nil {
 		return a, err
+	}
+	if a.Token == "" {
+		return a, fmt.Errorf("page: %s has no token yet; it makes one when it runs", cfg.Name)
 	}
 	scheme := "http"
 	if cfg.Page.Cert != "" {

@@ -24,13 +24,8 @@ import (
 // Token reads the token in a file, or makes it. A file that others could read
 // is replaced: then fresh is true though there was one.
 func Token(file string) (token string, fresh bool, err error) {
-	if st, err := os.Stat(file); err == nil && st.Mode().Perm()&0o077 == 0 {
-		b, err := os.ReadFile(file)
-		if token = strings.TrimSpace(string(b)); err == nil && len(token) >= 20 {
-			return token, false, nil
-		}
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", false, fmt.Errorf("page: token: %w", err)
+	if token, err = OldToken(file); token != "" || err != nil {
+		return token, false, err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return "", false, fmt.Errorf("page: token: %w", err)
@@ -50,6 +45,28 @@ func Token(file string) (token string, fresh bool, err error) {
 		return "", false, fmt.Errorf("page: token: %w", err)
 	}
 	return token, true, nil
+}
+
+// OldToken reads the token in a file; it is empty if there is none that is good.
+func OldToken(file string) (string, error) {
+	st, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("page: token: %w", err)
+	case st.Mode().Perm()&0o077 != 0:
+		return "", nil // others may know it
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("page: token: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	if len(token) < 20 {
+		return "", nil
+	}
+	return token, nil
 }
 
 // cookieOf names a robot's cookie: a browser keeps one for all ports of a host.
