@@ -131,17 +131,21 @@ function device() {
 
 // --- The map -----------------------------------------------------------------
 
-let map, asked = 0;
+let map, asked = 0, version = 0, drawn = '';
 
 // look asks for the map of a simulated robot.
 export async function look() {
   if (!world.status?.devices?.some(d => d.simulated && d.name === 'pose') || Date.now() - asked < 900) return;
   asked = Date.now();
   try { map = await get('map'); } catch { map = undefined; }
+  version++;
 }
 
 function draw() {
   const box = $('map');
+  const key = map?.walls && [version, map.robot.x, map.robot.y, map.robot.theta].join();
+  if (key === drawn) return;
+  drawn = key;
   if (!(box.hidden = !map?.walls)) {
     const y = v => map.height - v, r = map.robot;
     const line = ([a, b, c, d], cls) => s('line', { x1: a, y1: y(b), x2: c, y2: y(d), class: cls });
