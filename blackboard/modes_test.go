@@ -134,6 +134,25 @@ func TestSyncWritersShareCommits(t *testing.T) {
 	want(t, r, "k31", int64(19))
 }
 
+// An entry says whether it will be there after a power cut.
+func TestEntriesSayWhetherTheyAreKept(t *testing.T) {
+	d := open(t, file(t))
+	for mode, kept := range map[Mode]bool{Memory: false, Group: true, Sync: true} {
+		set(t, d, "k", int(mode), SetOptions{Mode: mode})
+		if e, ok := d.Entry("k"); !ok || e.Durable != kept {
+			t.Errorf("mode %v: durable %v, want %v", mode, e.Durable, kept)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m := open(t, Options{})
+	set(t, m, "k", 1, SetOptions{Mode: Sync})
+	if e, _ := m.Entry("k"); e.Durable {
+		t.Error("a board in memory keeps nothing")
+	}
+}
+
 // A group writer of a key that is being committed comes after the commit.
 func TestModesMixedOnOneKey(t *testing.T) {
 	d := open(t, file(t))

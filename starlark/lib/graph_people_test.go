@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -419,6 +420,28 @@ func TestGraphsAreListed(t *testing.T) {
 	}
 	if trees := b.Workflows(); len(trees) != 1 || trees[0].Name != "s" {
 		t.Errorf("got %+v, want one tree", trees)
+	}
+	r.stop(b)
+}
+
+// TestPlaces: a name leads to its line, the first of that name; so does a file
+// to its text.
+func TestPlaces(t *testing.T) {
+	r := newRig(t)
+	defer r.close()
+	main := "f = lambda task: task\na = Agent(\"a\", fn = f)\nSequence(\"s\", [\n    a,\n    Condition(\"c\", lambda: True),\n])\nAgent(\"a\", fn = f)\n"
+	b := r.load(main)
+	at := b.Summary().Places
+	for name, want := range map[string]string{"a": "box/main.star:2:", "s": "box/main.star:3:", "c": "box/main.star:5:"} {
+		if !strings.HasPrefix(at[name], want) {
+			t.Errorf("%s is at %q, want %s…", name, at[name], want)
+		}
+	}
+	if text, ok := b.Text("box/main.star"); !ok || text != main {
+		t.Errorf("the text is %q, %v", text, ok)
+	}
+	if text, ok := b.Text("../../etc/passwd"); ok {
+		t.Errorf("a file that was not loaded has the text %q", text)
 	}
 	r.stop(b)
 }
