@@ -199,7 +199,7 @@ get('trace', { last: '60s', n: 1500, all: 1 }).then(all => {
   draw();
 }, () => { /* it keeps no record */ });
 
-banner('readonly', !may && 'You can look, and change nothing', 'info', 'edged page prints the address that lets you act.');
+banner('readonly', !may && 'You can look, and change nothing', 'info', "'edged page' prints the address that lets you act.");
 document.addEventListener('visibilitychange', () => { if (!document.hidden) { heardBoard = 0; refresh(); } });
 setInterval(refresh, 2000);
 setInterval(() => { if (!document.hidden) { asks.tick(); timeline.beat(); draw(); } }, 1000);
