@@ -42,6 +42,7 @@ def test_traits():
     assert.eq(body.traits, {"conscientiousness": 0.6})
     ev = expect_event("edged/graph/at/crossing", where = lambda ev: ev["type"] == "personality")
     assert.eq([ev["source"], ev["target"], ev["reason"]], ["a", "above", "conscientiousness of body is 0.6, threshold 0.6"])
+    assert.eq(trace("edged/graph/at/crossing").count("personality"), 1)  # told once
 
 def test_mood_and_decay():
     assert.eq(went(excited), "below")

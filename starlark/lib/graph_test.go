@@ -119,7 +119,9 @@ def test_one_branch_fails():
     assert.eq([r.status, r.by], ["failed", "bad"])
     assert.contains(r.reason, "broken")
     assert.eq([(c.by, c.status) for c in r.children], [("bad", "failed"), ("good", "done")])
-    assert.eq(r.children[1].output, "did it")
+    assert.eq([r.children[1].output, ran()], ["did it", [["good", []]]])
+    for name, status in [("good", "done"), ("bad", "failed")]:
+        assert.eq(expect_event("edged/workflow/%s/end" % name)["status"], status)
     assert.eq(expect_event("edged/workflow/half/end")["status"], "failed")
 `)
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -42,6 +43,78 @@ job = team.connect(boss, worker, Delegation(), name = "job", checkpoint = True)
 
 on("bot/go", lambda ev: job.run("move"))
 `
+
+// patrolling is one with an interaction in a sequence in a node of a graph in a
+// background agent, whose reviewer never ends.
+const patrolling = `
+def look(task):
+    sleep("1h")
+
+worker, boss = Agent("worker", fn = lambda task: "d"), Agent("boss", fn = look)
+review = Society("home").connect(worker, boss, Oversight(), name = "review")
+patrol = Graph("patrol")
+patrol.node("work", Sequence("both", [review, lambda task: task + "!"]), writes = ["out"])
+patrol.edge(START, "work")
+patrol.edge("work", END)
+guard = BackgroundAgent(agent = patrol, trigger = lambda ev: ev.payload, subscribe_to = "bot/go")
+`
+
+// TestAllOfItIsStopped stops it from outside: all of it ends within 50 ms, and
+// every part says why it was there and in which run.
+func TestAllOfItIsStopped(t *testing.T) {
+	r := newLives(t, patrolling)
+	type event struct {
+		Seq, Cause uint64
+		Topic      string
+		Time       time.Time
+		Payload    json.RawMessage
+		of         struct{ Run, Speaker, State, Status string } // the payload, if it is an object
+	}
+	var events map[uint64]event
+	read := func(topic string, from uint64) (found []event) {
+		var list []event
+		if err := json.Unmarshal([]byte(r.must("trace", "--json", "-n", "0", "--all")), &list); err != nil {
+			t.Fatal(err)
+		}
+		events = map[uint64]event{}
+		for _, e := range list {
+			_ = json.Unmarshal(e.Payload, &e.of)
+			events[e.Seq] = e
+			if e.Topic == topic && e.Seq > from {
+				found = append(found, e)
+			}
+		}
+		return found
+	}
+	best, last := time.Hour, uint64(0)
+	for range 5 { // the machine may have other things to do
+		r.must("pub", "bot/go", "hall")
+		r.until("the worker's turn", 10*time.Second, func() bool { return len(read("edged/society/home/turn", last)) == 1 })
+		r.must("stop")
+		r.until("the end", 10*time.Second, func() bool { return len(read("edged/agent/patrol/end", last)) == 1 })
+		stop, end, turns := read("edged/safety/stop", last), read("edged/agent/patrol/end", last), read("edged/society/home/turn", last)
+		if len(turns) != 2 || turns[1].of.Speaker+turns[1].of.State != "bosscancelled" || end[0].of.Status != "cancelled" || len(stop) != 1 {
+			t.Fatalf("got turns %+v, end %+v", turns, end)
+		}
+		for _, turn := range turns {
+			var why []string
+			run := turn.of.Run
+			for e := events[turn.Cause]; e.Topic != ""; e = events[e.Cause] {
+				if why = append(why, e.Topic); strings.HasPrefix(e.Topic, "edged/workflow/") && e.of.Run != run {
+					t.Errorf("%s is of run %s, the turn of %s", e.Topic, e.of.Run, run)
+				}
+			}
+			if got := strings.Join(why, " "); got != "edged/workflow/review/start edged/workflow/both/start edged/workflow/patrol/start bot/go" {
+				t.Errorf("the turn of %s is because of %s", turn.of.Speaker, got)
+			}
+		}
+		best, last = min(best, end[0].Time.Sub(stop[0].Time)), max(stop[0].Seq, end[0].Seq)
+		r.must("resume")
+	}
+	if best > 50*time.Millisecond {
+		t.Errorf("it took %v to end at best, want 50 ms", best)
+	}
+}
 
 type societyRun struct {
 	ID     string `json:"id"`
