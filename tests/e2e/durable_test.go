@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -189,4 +190,57 @@ func (d *durableBot) decide(r durableRun) {
 		d.kept[s.Name] = before
 	}
 	d.must("runs", "resume", r.ID)
+}
+
+// TestForkIsKilled forks a run that is over and kills the robot while the fork
+// goes on: the first run stays as it is, to the letter, and what the fork had
+// from it does not run again.
+func TestForkIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the robot a dozen times")
+	}
+	d := &durableBot{lives: newLives(t, durableGraph), kept: map[string]int{}}
+	d.must("pub", "bot/go")
+	var first durableRun
+	d.until("the first run", 20*time.Second, func() bool { return d.oldest(&first) && first.State == "done" })
+	cut := 0
+	for i := range 6 {
+		whole := d.must("runs", "show", "--json", first.ID)
+		var fork struct{ ID string }
+		if err := json.Unmarshal([]byte(d.must("runs", "fork", "--json", first.ID, "--at", "left")), &fork); err != nil {
+			t.Fatal(err)
+		}
+		for _, after := range []time.Duration{0, time.Duration(i) * 8 * time.Millisecond} {
+			time.Sleep(after)
+			d.end(syscall.SIGKILL)
+			d.up()
+		}
+		show := func() (r durableRun) {
+			if err := json.Unmarshal([]byte(d.must("runs", "show", "--json", fork.ID)), &r); err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		d.until("the fork", 20*time.Second, func() bool {
+			r := show()
+			for _, s := range r.Steps {
+				if s.State == "in_doubt" {
+					cut++
+					d.must("runs", "decide", r.ID, s.Path, "done")
+					d.must("runs", "resume", r.ID)
+				}
+			}
+			return r.State == "done"
+		})
+		if n, m := d.begun("read"), d.begun("write"); n != 1 || m != 1 {
+			t.Errorf("fork %d: read has begun %d times, write %d times; want once", i, n, m)
+		}
+		if n := d.begun("again"); n != i+2 {
+			t.Errorf("fork %d: again has begun %d times, want %d", i, n, i+2)
+		}
+		if now := d.must("runs", "show", "--json", first.ID); now != whole {
+			t.Errorf("fork %d: the first run was\n%s\nand is\n%s", i, whole, now)
+		}
+	}
+	t.Logf("%d forks were cut while they wrote", cut)
 }
