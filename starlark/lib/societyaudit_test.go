@@ -8,7 +8,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"edged/agent"
 	"edged/agent/llm"
 	"edged/agent/llm/replay"
 )
@@ -118,4 +120,42 @@ on("go", lambda ev: bus.publish("out2", len(e.run("x").turns)))
 			t.Errorf("got %v", runs)
 		}
 	})
+}
+
+// TestTurnsAreCounted: the trace tells what a turn cost.
+func TestTurnsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		said := []string{`{"draft":"x"}`, "maybe", `{"comments":"","verdict":"approve"}`}
+		m := chatting(func() (llm.Message, error) {
+			time.Sleep(time.Second)
+			text := said[0]
+			said = said[1:]
+			return llm.Message{Text: text, Usage: agent.Usage{Calls: 1, PromptTokens: 30, OutputTokens: 4}}, nil
+		})
+		r.host.Models = func(string) (llm.Model, error) { return m, nil }
+		b := r.start(`
+e = Society("home").connect(Agent("a", model = "m"), Agent("b", model = "m"), Oversight())
+on("go", lambda ev: e.run("x"))
+`)
+		defer r.stop(b)
+		r.publish("go", nil)
+		time.Sleep(time.Minute)
+		var got []string
+		for _, p := range r.payloads("edged/society/home/turn") {
+			x := p.(map[string]any)
+			got = append(got, fmt.Sprint(x["speaker"], x["verdict"], x["asked"], x["calls"], x["prompt_tokens"], x["output_tokens"], x["elapsed"]))
+		}
+		if want := "[a<nil> 1 1 30 4 1 bapprove2 2 60 8 2]"; fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s; %s", got, want, r.errors())
+		}
+	})
+}
+
+// chatting is a model of a function.
+type chatting func() (llm.Message, error)
+
+func (c chatting) Chat(context.Context, llm.Request, func(string) error) (llm.Message, error) {
+	return c()
 }

@@ -346,3 +346,55 @@ func TestLedgerIsNotOvertaken(t *testing.T) {
 		t.Errorf("got %d outcomes, %v, %v", len(got.Outcomes), got.Balances, err)
 	}
 }
+
+// TestTurnIsOneRecord: who, what it was told, the form, its answer, what that
+// came to, tokens, time and cause, as they are on the disk afterwards.
+func TestTurnIsOneRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := []string{`{"draft":"PATH"}`, `maybe`, `{"comments":"fine","verdict":"approve"}`}
+		model := &speaking{do: func(context.Context, llm.Request) (llm.Message, error) {
+			time.Sleep(time.Second)
+			text := said[0]
+			said = said[1:]
+			return llm.Message{Text: text, Usage: agent.Usage{Calls: 1, PromptTokens: 30, OutputTokens: 4}}, nil
+		}}
+		speaker := society.Model(llm.Options{Model: model})
+		var told []society.Turn
+		d := newDisk()
+		s := society.New("home", society.Options{Log: society.NewLog(d, society.LogOptions{}), Trace: func(_ context.Context, t society.Turn) { told = append(told, t) }})
+		e := must(s.Connect(&society.Agent{Name: "a", Speaker: speaker}, &society.Agent{Name: "b", Role: "checks", Speaker: speaker}, &society.Oversight{}))
+		b := bus.New(bus.Options{})
+		defer b.Close(t.Context())
+		ev, err := b.Publish(t.Context(), "test", "go", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		r, err := agent.Run(bus.WithCause(t.Context(), ev), e, agent.Task{Input: "to the dock"})
+		if err != nil || r.Usage != (agent.Usage{Calls: 3, PromptTokens: 90, OutputTokens: 12}) {
+			t.Fatalf("got %v %+v", err, r.Usage)
+		}
+		turns := society.NewLog(d, society.LogOptions{}).Turns(r.RunID)
+		if len(turns) != 2 || len(told) != 2 {
+			t.Fatalf("got %d turns on the disk, %d told", len(turns), len(told))
+		}
+		has(t, turns[1].System, "You are b: checks.")
+		has(t, turns[1].Prompt, "to the dock", "PATH")
+		has(t, string(turns[1].Schema), `"approve"`)
+		for i, want := range []string{
+			`a work {"draft":"PATH"} ok  1 {1 30 4} 1s 0s`,
+			`b review {"comments":"fine","verdict":"approve"} ok approve 2 {2 60 8} 2s 1s`,
+		} {
+			x := turns[i]
+			got := fmt.Sprint(x.Speaker, " ", x.Kind, " ", string(x.Answer), " ", x.State, " ", x.Verdict, " ", x.Asked, " ", x.Usage, " ", x.Elapsed, " ", x.Started.Sub(start))
+			if got != want || x.Cause != ev.Seq || x.N != i+1 || x.Round != 1 || x.Edge != e.Name() || x.Society != "home" {
+				t.Errorf("got  %s, cause %d, number %d\nwant %s", got, x.Cause, x.N, want)
+			}
+			one, _ := json.Marshal(x)
+			two, _ := json.Marshal(told[i])
+			if string(one) != string(two) {
+				t.Errorf("on the disk\n%s\ntold\n%s", one, two)
+			}
+		}
+	})
+}
