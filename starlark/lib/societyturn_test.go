@@ -134,6 +134,9 @@ def test_events():
     r = e.run("go")
     assert.eq(r.status, "failed")
     assert.contains(r.reason, "event is not of this edge: \"shout\"")
+    ev = expect_event("edged/society/x/turn", where = lambda ev: ev["kind"] == "event" and ev["state"] == "refused")
+    assert.eq([ev["speaker"], ev["verdict"], ev["why"]], ["w", "shout", "event \"shout\" is not listed on this edge"])
+    expect_no_event("edged/society/x/event")
 
 def test_turns_are_told():
     e = Society("x").connect(Agent("w", fn = lambda task: "secret"), Agent("r", fn = lambda task: "approve"), Oversight())
