@@ -11,7 +11,7 @@ BUILD    = $(GO) build -trimpath -tags nethttpomithttp2 $(COLD:%=-gcflags=%=-l) 
 OUT     ?= dist
 SUDO     = $(shell test "$$(id -u)" = 0 || echo sudo)
 # Tests that need a real peer: Debian's packages.
-PEERS    = mosquitto mosquitto-clients jq fuse3 gcc libc6-dev g++ nlohmann-json3-dev libstb-dev chromium
+PEERS    = mosquitto mosquitto-clients jq fuse3 e2fsprogs gcc libc6-dev g++ nlohmann-json3-dev libstb-dev chromium
 # Where peers that are built are kept from run to run.
 EDGED_CACHE ?= $(HOME)/.cache/edged-peers
 export EDGED_CACHE

@@ -33,8 +33,8 @@ func TestExt4PowerCut(t *testing.T) {
 	if err := os.Truncate(img, 32<<20); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mkfs.ext4", "-q", img).CombinedOutput(); err != nil {
-		t.Skipf("NOT TESTED: %s needs mkfs.ext4: %v %s", t.Name(), err, out)
+	if out, err := exec.Command(peer.Need(t, "mkfs.ext4", "e2fsprogs"), "-q", img).CombinedOutput(); err != nil {
+		t.Fatalf("mkfs.ext4: %v %s", err, out)
 	}
 	dir := t.TempDir()
 	up := func() error {
@@ -44,7 +44,7 @@ func TestExt4PowerCut(t *testing.T) {
 		return nil
 	}
 	if err := up(); err != nil {
-		t.Skipf("NOT TESTED: %s needs a loop device: %v", t.Name(), err)
+		peer.Missing(t, fmt.Sprint("a loop device: ", err))
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	rng := random(t)
