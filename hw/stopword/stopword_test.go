@@ -46,7 +46,7 @@ func TestEnglish(t *testing.T) {
 
 // TestLanguages has for each language what stops, and what does not.
 func TestLanguages(t *testing.T) {
-	for code, c := range map[string][2]string{
+	tried := map[string][2]string{
 		"de":    {"Stopp!|stop|Halt!|halt an|bitte anhalten|bleib stehen|Not-Aus|sofort stehen bleiben|Roboter, stopp|hör auf|nein, stopp|Stopp, nicht weiter|stopp nicht weiterfahren da ist die Katze", "nicht stoppen|nicht anhalten|halt nicht an|stopp nicht|bitte nicht anhalten|niemals stehen bleiben|das ist halt so wie es ist|Stoppschild|fahr in die Küche|du darfst nicht stoppen"},
 		"fr":    {"stop|Arrête !|arrêtez|arrête-toi|arrete toi maintenant|halte|s'il te plaît arrête|arrêt d'urgence|robot stop|Arrêt|non, arrête", "n'arrête pas|ne t'arrête pas|n arrête pas|ne t arrête jamais|arrête pas|l'arrêt de bus est loin d'ici|va à la cuisine|sans arrêt|ne stoppe pas"},
 		"es":    {"¡Para!|para|alto|¡Alto!|detente|pare por favor|stop|no, para|no no para|para ya|parada de emergencia|robot para|quieto", "no pares|no te detengas|nunca te detengas|ve para la cocina|la mesa es alta|para la cocina|sin parar|no parar|no detente|esto es para ti"},
@@ -68,8 +68,14 @@ func TestLanguages(t *testing.T) {
 		"ko":    {"멈춰|정지|스톱|멈추세요|지금 멈춰|로봇 정지|그만|긴급 정지|아니, 멈춰", "멈추지 마|멈추지마|정지하지 마|정지 하지 마|안 멈춰|절대 멈추지 마|부엌으로 가"},
 		"hi":    {"रुको|रुकिए|रुक जाओ|स्टॉप|कृपया रुको|रोबोट रुको|बस", "मत रुको|रुको मत|कभी मत रुको|रुकना मत|रसोई में जाओ|बस स्टॉप|बिना रुके"},
 		"ar":    {"قف|توقف|توقف!|توقفي|من فضلك توقف|أوقف|قِفْ|لا، توقف", "لا تتوقف|لا توقف|لا تقف|بدون توقف|اذهب إلى المطبخ|محطة توقف"},
-	} {
+	}
+	for code, c := range tried {
 		t.Run(code, func(t *testing.T) { check(t, words(t, code), c[0], c[1]) })
+	}
+	for _, code := range Languages() {
+		if _, ok := tried[code]; !ok && code != "en" {
+			t.Errorf("%s: no sentence is tried", code)
+		}
 	}
 }
 
