@@ -169,10 +169,22 @@ for policy in [TERMINATE, RETRY_ONCE, ESCALATE]:
         edges["works", policy, led] = s.connect(ghost, here, Oversight(**more))
         edges["reviews", policy, led] = s.connect(here, ghost, Oversight(**more))
         edges["agrees", policy, led] = s.cooperate([here, ghost], Cooperation(**more))
+
+Agent("mule", fn = {"agree": lambda task: True, "submit": lambda task: sleep("1h")}).serve("fleet/mule")
+mule = Agent("mule", topic = "fleet/mule")
+me = Agent("me", fn = {"work": lambda task: {"door": "open"}, "submit": lambda task: "mine"})
+door = {policy: Society("door" + policy).negotiate([me, mule], Coopetition(cooperate_on = ["door"], compete_on = ["claim"],
+    resolve = lambda subs: subs[0].agent, timeout = "10s", on_timeout = policy)) for policy in [TERMINATE, RETRY_ONCE, ESCALATE]}
 -- main_test.star --
-load("main.star", "edges")
+load("main.star", "door", "edges")
 
 LATE = "somebody did not answer in time: ghost"
+
+def test_between_the_halves():
+    for policy, before, heard in [(TERMINATE, "", ["request", "cfp", "cancel"]), (RETRY_ONCE, "", ["request", "cfp", "cancel", "cfp", "cancel"]), (ESCALATE, "timeout: ", ["request", "cfp", "cancel"])]:
+        r = door[policy].run("who goes first")
+        assert.eq([r.status, r.reason, r.output, r.winner], ["timeout", before + "somebody did not answer in time: mule", {"shared": {"door": "open"}, "won": None}, ""])
+        assert.eq([expect_event("fleet/mule")["kind"] for _ in heard], heard)
 
 def row(part, policy, led):
     "Status, reason, output, how often the other one was asked, what the ghost heard, and how long it took."
