@@ -64,7 +64,9 @@ func (s *Supervisor) lastSignificant() bool {
 // again restarts a child, and whom the strategy adds, or gives up.
 func (s *Supervisor) again(l *life, c *child, err error) {
 	now := time.Now()
-	if !l.window.allow(now) {
+	var allowed bool
+	s.change(func() { allowed = l.window.allow(now) }) // Status counts what is left
+	if !allowed {
 		s.giveUp(l, c, err)
 		return
 	}
