@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -125,6 +126,20 @@ func (r *robot) event(filter string, within time.Duration) any {
 		r.t.Fatalf("%v in %q", err, out)
 	}
 	return e.Payload
+}
+
+// hears returns once somebody listens; the channel is closed if nothing came.
+func (r *robot) hears(filter string) <-chan any {
+	r.t.Helper()
+	listeners := func() int { return strings.Count(r.must("status", "--json"), strconv.Quote(filter)) }
+	was := listeners()
+	heard := make(chan any, 1)
+	go func() {
+		defer close(heard)
+		heard <- r.event(filter, 10*time.Second)
+	}()
+	r.until("a listener to "+filter, 10*time.Second, func() bool { return listeners() > was })
+	return heard
 }
 
 func (r *robot) until(what string, within time.Duration, ok func() bool) {

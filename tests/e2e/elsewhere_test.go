@@ -94,9 +94,7 @@ func TestHeardStop(t *testing.T) {
 	if !r.driving() {
 		t.Fatal("it stopped for words that don't mean it")
 	}
-	stopped := make(chan any, 1)
-	go func() { stopped <- r.event("edged/safety/stop", 10*time.Second) }()
-	r.must("sub", "-n", "1", "--wait", "5s", "hw/pose") // the listener above is there by now
+	stopped := r.hears("edged/safety/stop")
 	r.must("pub", "voice/partial", `{"text": "oh please stop"}`)
 	// Told when everything is at rest, with the time that took; an error names who is late.
 	told, _ := (<-stopped).(map[string]any)
