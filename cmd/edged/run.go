@@ -137,7 +137,7 @@ func Run(ctx context.Context, o runOptions) (err error) {
 	for _, l := range o.lines(r) {
 		fmt.Fprintln(o.out, l)
 	}
-	defer time.AfterFunc(time.Second, r.settle).Stop()
+	defer time.AfterFunc(200*time.Millisecond, r.settle).Stop()
 	select {
 	case <-ctx.Done():
 		return nil
