@@ -52,9 +52,3 @@ func (c *conns) change(one net.Conn, state http.ConnState) (out net.Conn) {
 	}
 	return out
 }
-
-func (c *conns) len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.all)
-}

@@ -129,7 +129,10 @@ func TestTooManyConnections(t *testing.T) {
 	if a, body := s.do("POST", "/api/v1/do", "{}", bearer); a.StatusCode != http.StatusOK {
 		t.Errorf("got %d %s", a.StatusCode, body)
 	}
-	if n := s.conns.len(); n > maxConns {
+	s.conns.mu.Lock()
+	n := len(s.conns.all)
+	s.conns.mu.Unlock()
+	if n > maxConns {
 		t.Errorf("%d connections, want %d at most", n, maxConns)
 	}
 	if _, err := s.bus.Publish(t.Context(), "test", "a", 1); err != nil {
