@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,26 +18,9 @@ import (
 	"edged/tests/peer"
 )
 
-// binary builds edged once, as it is shipped.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "edged-e2e")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "edged")
-	cmd := exec.Command("go", "build", "-o", bin, "edged/cmd/edged")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return bin, nil
-})
-
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if bin, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
-	}
+	peer.Clean()
 	os.Exit(code)
 }
 
@@ -61,10 +43,7 @@ type output struct{ peer.Output }
 // start runs edged with a broker on a free port and a data folder in dir.
 func start(t *testing.T, dir string, args ...string) *robot {
 	t.Helper()
-	bin, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := peer.Edged(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -332,11 +311,7 @@ func TestPortInUse(t *testing.T) {
 	}
 	defer l.Close()
 	dir := folder(t, map[string]string{"main.star": "", "edged.toml": "name = \"bot\"\n"})
-	bin, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(bin, "run", "--mqtt.listen", l.Addr().String(), dir).CombinedOutput()
+	out, err := exec.Command(peer.Edged(t), "run", "--mqtt.listen", l.Addr().String(), dir).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "mqtt.listen") {
 		t.Errorf("got %v and %s, want an error that names mqtt.listen", err, out)
 	}

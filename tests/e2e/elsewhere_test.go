@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"edged/tests/peer"
 )
 
 // doc/differences.md lists what goes wrong with robots that think with small
@@ -17,10 +19,7 @@ import (
 // TestElsewhere runs the script tests of testdata/elsewhere, in virtual time
 // with scripted models.
 func TestElsewhere(t *testing.T) {
-	bin, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := peer.Edged(t)
 	for _, verb := range []string{"check", "test"} {
 		if out, err := exec.Command(bin, verb, filepath.Join("testdata", "elsewhere")).CombinedOutput(); err != nil {
 			t.Errorf("edged %s: %v\n%s", verb, err, out)

@@ -8,16 +8,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"edged/tests/peer"
 )
 
 // replay runs a record on a folder and gives what was said and the status.
 func replay(t *testing.T, args ...string) (string, int) {
 	t.Helper()
-	bin, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, append([]string{"replay"}, args...)...)
+	cmd := exec.Command(peer.Edged(t), append([]string{"replay"}, args...)...)
 	cmd.Env = append(os.Environ(), "EDGED_RUNTIME_DIR="+t.TempDir())
 	out, _ := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), cmd.ProcessState.ExitCode()

@@ -29,20 +29,6 @@ import (
 	"edged/tests/peer"
 )
 
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "edged-page")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "edged")
-	cmd := exec.Command("go", "build", "-o", bin, "edged/cmd/edged")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return bin, nil
-})
-
 // chrome is one browser for all tests, with a profile that is empty.
 var chrome struct {
 	sync.Once
@@ -57,9 +43,7 @@ func TestMain(m *testing.M) {
 		stop()
 	}
 	os.RemoveAll(chrome.dir)
-	if bin, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
-	}
+	peer.Clean()
 	os.Exit(code)
 }
 
@@ -87,6 +71,7 @@ func browser(t *testing.T) context.Context {
 
 type robot struct {
 	t    *testing.T
+	bin  string
 	dir  string
 	env  []string
 	port string
@@ -98,7 +83,7 @@ type robot struct {
 func start(t *testing.T) *robot {
 	t.Helper()
 	browser(t)
-	r := &robot{t: t, dir: filepath.Join(t.TempDir(), "scout"), port: peer.FreePort(t), out: &peer.Output{}}
+	r := &robot{t: t, bin: peer.Edged(t), dir: filepath.Join(t.TempDir(), "scout"), port: peer.FreePort(t), out: &peer.Output{}}
 	if err := os.CopyFS(r.dir, os.DirFS("testdata/robot")); err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +100,7 @@ func start(t *testing.T) *robot {
 
 func (r *robot) run() {
 	r.t.Helper()
-	bin, err := binary()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.cmd = exec.Command(bin, "run", r.dir, "--sim")
+	r.cmd = exec.Command(r.bin, "run", r.dir, "--sim")
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = r.env, r.out, r.out
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatal(err)
@@ -135,11 +116,7 @@ func (r *robot) end() {
 }
 
 func (r *robot) verb(args ...string) (string, error) {
-	bin, err := binary()
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.Command(bin, append([]string{"--socket", filepath.Join(r.dir, ".edged", "edged.sock")}, args...)...)
+	cmd := exec.Command(r.bin, append([]string{"--socket", filepath.Join(r.dir, ".edged", "edged.sock")}, args...)...)
 	cmd.Env = r.env
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
