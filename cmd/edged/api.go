@@ -265,20 +265,11 @@ func (r *robot) handleSaid(ctx context.Context, with json.RawMessage, send func(
 
 // handlePictures is graph as --json prints it.
 func (r *robot) handlePictures(_ context.Context, with json.RawMessage, send func(any) error) error {
-	var q graphRequest
-	if err := json.Unmarshal(with, &q); err != nil {
-		return control.Usagef("graph: %v", err)
-	}
-	running, _ := r.scripts.behaviour()
-	list, err := pictures(running, q.Name)
+	list, err := r.pictures(with)
 	if err != nil {
 		return err
 	}
-	plain := make([]any, len(list))
-	for i, p := range list {
-		plain[i] = p.plain()
-	}
-	return send(plain)
+	return send(plainPictures(list))
 }
 
 // questions are those that wait for a person.

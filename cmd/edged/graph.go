@@ -57,6 +57,14 @@ func (p picture) plain() any {
 	return p.Workflow
 }
 
+func plainPictures(list []picture) []any {
+	plain := make([]any, len(list))
+	for i, p := range list {
+		plain[i] = p.plain()
+	}
+	return plain
+}
+
 func (p picture) text() string {
 	switch {
 	case p.Graph != nil:
@@ -113,11 +121,7 @@ func (c *cli) graphVerb() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		plain := make([]any, len(list))
-		for i, p := range list {
-			plain[i] = p.plain()
-		}
-		return c.print(plain, func(w io.Writer) {
+		return c.print(plainPictures(list), func(w io.Writer) {
 			if len(list) == 0 {
 				fmt.Fprintln(w, "the scripts declare no workflows, graphs or societies")
 			}
@@ -143,16 +147,21 @@ func (c *cli) graphVerb() *cobra.Command {
 
 // handleGraph answers graph in the robot.
 func (r *robot) handleGraph(_ context.Context, with json.RawMessage, send func(any) error) error {
-	var q graphRequest
-	if err := json.Unmarshal(with, &q); err != nil {
-		return control.Usagef("graph: %v", err)
-	}
-	running, _ := r.scripts.behaviour()
-	list, err := pictures(running, q.Name)
+	list, err := r.pictures(with)
 	if err != nil {
 		return err
 	}
 	return send(list)
+}
+
+// pictures are those that a request asks for.
+func (r *robot) pictures(with json.RawMessage) ([]picture, error) {
+	var q graphRequest
+	if err := json.Unmarshal(with, &q); err != nil {
+		return nil, control.Usagef("graph: %v", err)
+	}
+	running, _ := r.scripts.behaviour()
+	return pictures(running, q.Name)
 }
 
 // folderGraph loads a folder in memory.
