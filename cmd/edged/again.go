@@ -317,8 +317,7 @@ func (a *again) record() []trace.Line {
 	defer a.mu.Unlock()
 	lines := make([]trace.Line, 0, len(a.events))
 	for _, e := range a.events {
-		l := lineOf(e)
-		lines = append(lines, trace.Line{Time: l.Time, Seq: l.Seq, Cause: l.Cause, Source: l.Source, Topic: l.Topic, Payload: l.Payload, Keep: e.Keep})
+		lines = append(lines, recordLine(e))
 	}
 	return lines
 }

@@ -15,23 +15,12 @@ import (
 
 // The verbs pub and sub, and their side in the running robot.
 
-// eventLine is an event as it goes over the socket and into --json output.
-type eventLine struct {
-	Time     time.Time       `json:"time"`
-	Seq      uint64          `json:"seq"`
-	Cause    uint64          `json:"cause,omitempty"`
-	Source   string          `json:"source"`
-	Topic    string          `json:"topic"`
-	Payload  json.RawMessage `json:"payload,omitempty"`
-	Retained bool            `json:"retained,omitempty"`
-}
-
-func lineOf(e bus.Event) eventLine {
+func lineOf(e bus.Event) control.Line {
 	b, err := e.JSON()
 	if err != nil {
 		b, _ = json.Marshal(fmt.Sprintf("unreadable payload: %v", err)) // text always has a JSON form
 	}
-	return eventLine{e.Time(), e.Seq, e.Cause, e.Source, e.Topic, b, e.Retained}
+	return control.Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Payload: b, Retained: e.Retained}
 }
 
 type pubRequest struct {
@@ -138,7 +127,7 @@ func (c *cli) showEvent(b json.RawMessage) error {
 		_, err := fmt.Fprintf(c.out, "%s\n", b)
 		return err
 	}
-	var e eventLine
+	var e control.Line
 	if err := json.Unmarshal(b, &e); err != nil {
 		return err
 	}

@@ -73,11 +73,9 @@ func (c *recording) write() error {
 	e.SetEscapeHTML(false)
 	var lost uint64
 	for ev := range c.sub.All(context.Background()) {
-		l := lineOf(ev)
-		now := c.sub.Dropped()
-		if err := e.Encode(trace.Line{
-			Time: l.Time, Seq: l.Seq, Cause: l.Cause, Source: l.Source, Topic: l.Topic, Payload: l.Payload, Keep: ev.Keep, Lost: now - lost,
-		}); err != nil {
+		l, now := recordLine(ev), c.sub.Dropped()
+		l.Lost = now - lost
+		if err := e.Encode(l); err != nil {
 			return err
 		}
 		lost = now
@@ -99,4 +97,10 @@ func (c *recording) close() error {
 		return c.file.Close() // the robot never began
 	}
 	return errors.Join(<-c.done, c.file.Sync(), c.file.Close())
+}
+
+// recordLine is an event as a line of a record.
+func recordLine(e bus.Event) trace.Line {
+	l := lineOf(e)
+	return trace.Line{Time: l.Time, Seq: l.Seq, Cause: l.Cause, Source: l.Source, Topic: l.Topic, Payload: l.Payload, Keep: e.Keep}
 }

@@ -16,6 +16,7 @@ import (
 
 	"edged/bus"
 	"edged/bus/trace"
+	"edged/cmd/edged/internal/control"
 )
 
 // The verb trace: what happened, and because of what. The record of a robot
@@ -231,7 +232,7 @@ func (c *cli) followTrace(ctx context.Context, filter string) error {
 	depth := map[uint64]int{}
 	var order []uint64
 	return c.stream(ctx, "sub", subRequest{Filter: "*"}, func(b json.RawMessage) error {
-		var e eventLine
+		var e control.Line
 		if err := json.Unmarshal(b, &e); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Verbs that a running robot answers.
@@ -40,6 +41,19 @@ type reply struct {
 	Data  json.RawMessage `json:"data,omitempty"`
 	Error *Error          `json:"error,omitempty"`
 	Done  bool            `json:"done,omitempty"`
+}
+
+// A Line is an event as it goes over the socket, to the page and into --json
+// output.
+type Line struct {
+	Time     time.Time       `json:"time"`
+	Seq      uint64          `json:"seq"`
+	Cause    uint64          `json:"cause,omitempty"`
+	Source   string          `json:"source"`
+	Topic    string          `json:"topic"`
+	Payload  json.RawMessage `json:"payload,omitempty"`
+	Retained bool            `json:"retained,omitempty"`
+	Cut      int             `json:"cut,omitempty"` // bytes of a payload that is too long for the page
 }
 
 // An Error is what the robot answered instead of a result.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edged/bus"
+	"edged/cmd/edged/internal/control"
 )
 
 // Events as they come. One tap for all who look puts events into a bounded
@@ -33,19 +34,7 @@ const (
 	batchBytes = 64 << 10
 )
 
-// Line is an event as it is sent.
-type Line struct {
-	Time     time.Time       `json:"time"`
-	Seq      uint64          `json:"seq"`
-	Cause    uint64          `json:"cause,omitempty"`
-	Source   string          `json:"source"`
-	Topic    string          `json:"topic"`
-	Payload  json.RawMessage `json:"payload,omitempty"`
-	Retained bool            `json:"retained,omitempty"`
-	Cut      int             `json:"cut,omitempty"` // bytes of a payload that is too long to be sent
-}
-
-// frame is a Line as text.
+// frame is an event as text.
 type frame struct {
 	seq   uint64
 	topic string
@@ -197,7 +186,7 @@ func (s *stream) encode() {
 }
 
 func frameOf(e bus.Event) frame {
-	l := Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Retained: e.Retained}
+	l := control.Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Retained: e.Retained}
 	var b []byte
 	err := safely(func() (err error) { b, err = e.JSON(); return err }) // the payload may be of anybody's type
 	switch {

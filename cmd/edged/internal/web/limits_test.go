@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"edged/bus"
+	"edged/cmd/edged/internal/control"
 )
 
 const bearer = "Authorization: Bearer " + secret
@@ -363,7 +364,7 @@ func TestReaderIsToldAll(t *testing.T) {
 					batch, pos, gone, more, _ = s.after(pos, []string{"a/#"})
 					lost += gone
 					for _, text := range batch {
-						var l Line
+						var l control.Line
 						if err := json.Unmarshal(text, &l); err != nil || l.Seq <= last {
 							rt.Fatalf("after %d came %s, %v", last, text, err)
 						}
