@@ -24,19 +24,25 @@ func host(t *testing.T) func() *exec.Cmd {
 	return func() *exec.Cmd { return exec.Command(bin) }
 }
 
+// patient lets a busy machine take its time; what comes is heard from now on.
+func (r *rig) patient(filter string) (context.Context, *bus.Subscription, func()) {
+	r.t.Helper()
+	r.host.Limits.Time = 30 * time.Second
+	sub, err := r.bus.Subscribe(filter, bus.Queue{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	return ctx, sub, func() { sub.Close(); cancel() }
+}
+
 // isolated runs a folder in a child process: it publishes box/go, and gives what
 // comes as box/out.
 func (r *rig) isolated(main string) string {
 	t := r.t
 	t.Helper()
-	r.host.Limits.Time = 30 * time.Second // a busy machine takes its time
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	sub, err := r.bus.Subscribe("box/out", bus.Queue{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
+	ctx, sub, end := r.patient("box/out")
+	defer end()
 	b, err := lib.Load(ctx, r.host, source(main), lib.Options{Grants: lib.Grants{All: true}, Isolated: &lib.Isolation{Command: host(t)}})
 	if err != nil {
 		t.Fatal(shown(err))
@@ -61,14 +67,8 @@ func (r *rig) isolated(main string) string {
 func TestIsolated(t *testing.T) {
 	r := newRig(t)
 	defer r.close()
-	r.host.Limits.Time = 30 * time.Second // a busy machine takes its time
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	sub, err := r.bus.Subscribe("out/#", bus.Queue{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
+	ctx, sub, end := r.patient("out/#")
+	defer end()
 	next := func(want string) {
 		t.Helper()
 		e, err := sub.Next(ctx)
