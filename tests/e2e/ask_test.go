@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,15 +21,28 @@ type asked struct {
 
 func (r *robot) ask(text string) asked {
 	r.t.Helper()
+	a, err := r.tryAsk(text)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+// asking asks, and gives what waits for the result.
+func (r *robot) asking(text string) func() asked {
+	return beside(r.t, func() (asked, error) { return r.tryAsk(text) })
+}
+
+func (r *robot) tryAsk(text string) (asked, error) {
 	out, err := r.edged("ask", "--json", text)
 	var a asked
 	if e := json.Unmarshal([]byte(out), &a); e != nil {
-		r.t.Fatalf("ask %q: %v, %v\n%s", text, err, e, out)
+		return a, fmt.Errorf("ask %q: %v, %v\n%s", text, err, e, out)
 	}
 	if (a.Status == "done") != (err == nil) {
-		r.t.Errorf("ask %q ended with %v and status %s", text, err, a.Status)
+		return a, fmt.Errorf("ask %q ended with %v and status %s", text, err, a.Status)
 	}
-	return a
+	return a, nil
 }
 
 // where is the robot's pose.
@@ -108,8 +122,7 @@ func TestAsk(t *testing.T) {
 	}
 
 	// A stop mid-drive: at rest within 50 ms of the word, and the drive's turn is over.
-	drive := make(chan asked, 1)
-	go func() { drive <- r.ask("go to the bedroom") }()
+	drive := r.asking("go to the bedroom")
 	r.until("a drive", 10*time.Second, driving)
 	a := r.ask("stop")
 	if !a.Stopped || a.Status != "done" || a.MS > 50 {
@@ -118,13 +131,8 @@ func TestAsk(t *testing.T) {
 	if !r.stopped() {
 		t.Error("the robot is not stopped")
 	}
-	select {
-	case d := <-drive:
-		if d.Status == "done" {
-			t.Errorf("the drive that was stopped: %+v", d)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the turn that was stopped goes on")
+	if d := drive(); d.Status == "done" {
+		t.Errorf("the drive that was stopped: %+v", d)
 	}
 	if a := r.ask("go to the hall"); a.Status == "done" {
 		t.Errorf("a stopped robot drives: %+v", a)

@@ -99,26 +99,62 @@ func (r *robot) must(args ...string) string {
 // event waits for one event and gives its payload.
 func (r *robot) event(filter string, within time.Duration) any {
 	r.t.Helper()
-	out := r.must("sub", "--json", "-n", "1", "--wait", within.String(), filter)
-	var e struct{ Payload any }
-	if err := json.Unmarshal([]byte(out), &e); err != nil {
-		r.t.Fatalf("%v in %q", err, out)
+	v, err := r.tryEvent(filter, within)
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	return e.Payload
+	return v
 }
 
-// hears returns once somebody listens; the channel is closed if nothing came.
-func (r *robot) hears(filter string) <-chan any {
+func (r *robot) tryEvent(filter string, within time.Duration) (any, error) {
+	out, err := r.edged("sub", "--json", "-n", "1", "--wait", within.String(), filter)
+	if err != nil {
+		return nil, fmt.Errorf("edged sub %s: %w\n%s", filter, err, out)
+	}
+	var e struct{ Payload any }
+	if err := json.Unmarshal([]byte(out), &e); err != nil {
+		return nil, fmt.Errorf("%w in %q", err, out)
+	}
+	return e.Payload, nil
+}
+
+// hears returns once somebody listens, and gives what waits for the event.
+func (r *robot) hears(filter string) func() any {
 	r.t.Helper()
-	listeners := func() int { return strings.Count(r.must("status", "--json"), strconv.Quote(filter)) }
-	was := listeners()
-	heard := make(chan any, 1)
-	go func() {
-		defer close(heard)
-		heard <- r.event(filter, 10*time.Second)
-	}()
-	r.until("a listener to "+filter, 10*time.Second, func() bool { return listeners() > was })
+	was := r.listeners(filter)
+	heard := beside(r.t, func() (any, error) { return r.tryEvent(filter, 10*time.Second) })
+	r.until("a listener to "+filter, 10*time.Second, func() bool { return r.listeners(filter) > was })
 	return heard
+}
+
+func (r *robot) listeners(filter string) int {
+	r.t.Helper()
+	return strings.Count(r.must("status", "--json"), strconv.Quote(filter))
+}
+
+// beside does something beside the test. Since t.Fatal would end no more than
+// its goroutine, and leave the test waiting, do gives its error, and what is
+// returned here, which waits for the end, is fatal.
+func beside[T any](t *testing.T, do func() (T, error)) (wait func() T) {
+	var v T
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		v, err = do()
+	}()
+	return func() T {
+		t.Helper()
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Fatal("what goes on beside the test does not end")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
 }
 
 func (r *robot) until(what string, within time.Duration, ok func() bool) {

@@ -83,8 +83,7 @@ func (r *robot) driving() bool {
 // agent said so, with the first word that means it, and other words don't.
 func TestHeardStop(t *testing.T) {
 	r := startMind(t, mindFolder(t))
-	drive := make(chan asked, 1)
-	go func() { drive <- r.ask("go to the bedroom") }()
+	drive := r.asking("go to the bedroom")
 	r.until("a drive", 10*time.Second, r.driving)
 	for _, words := range []string{"don't stop", "how is the weather", "where is the bus stop"} {
 		r.must("pub", "voice/utterance", `{"text": "`+words+`"}`)
@@ -96,11 +95,11 @@ func TestHeardStop(t *testing.T) {
 	stopped := r.hears("edged/safety/stop")
 	r.must("pub", "voice/partial", `{"text": "oh please stop"}`)
 	// Told when everything is at rest, with the time that took; an error names who is late.
-	told, _ := (<-stopped).(map[string]any)
+	told, _ := stopped().(map[string]any)
 	if ms, ok := told["ms"].(float64); !ok || ms > 50 || told["error"] != nil {
 		t.Errorf("the stop was told as %v; want rest within 50 ms", told)
 	}
-	if a := <-drive; a.Status != "cancelled" {
+	if a := drive(); a.Status != "cancelled" {
 		t.Errorf("the drive that was stopped: %+v", a)
 	}
 	if a := r.ask("go to the hall"); a.Status == "done" || r.driving() {
@@ -159,20 +158,13 @@ func TestMemoryOutlivesTheProcess(t *testing.T) {
 		}
 		r.end(syscall.SIGKILL)
 		r = startMind(t, dir)
-		known := make(chan any, 1)
-		go func() { known <- r.event("house/is", 10*time.Second) }()
-		r.until("what is known", 10*time.Second, func() bool {
-			r.must("pub", "house/where", `"cup"`)
-			select {
-			case got := <-known:
-				if list, ok := got.([]any); !ok || len(list) != 1 || list[0] != is[0] {
-					t.Errorf("the cup is %v, want %s", got, is[0])
-				}
-				return true
-			case <-time.After(20 * time.Millisecond):
-				return false
-			}
-		})
+		r.until("the handler", 10*time.Second, func() bool { return r.listeners("house/where") > 0 })
+		known := r.hears("house/is")
+		r.must("pub", "house/where", `"cup"`)
+		got := known()
+		if list, ok := got.([]any); !ok || len(list) != 1 || list[0] != is[0] {
+			t.Errorf("the cup is %v, want %s", got, is[0])
+		}
 		r.end(os.Interrupt)
 	}
 }
