@@ -42,7 +42,7 @@ var agentParams = []value.Param{
 	{Name: "memory", Type: memoryType, Doc: "True, a scope, or Memory(…): it is told what it knows about the task, and gets remember, recall and forget as tools."},
 	{Name: "hooks", Type: value.List, Also: []string{"guardrails", "callbacks", "middleware"}, Doc: "What looks into its runs: Hook(…), hook.token_budget(…), or names of those that need no settings."},
 	{Name: "session", Type: value.OneOf("keep", "fresh"), Default: "keep", Doc: "Whether it remembers the conversation."},
-	{Name: "timeout", Type: value.Duration, Doc: "Ends a run that takes longer, waiting for the model included, with status timeout."},
+	{Name: "timeout", Type: value.Duration, Doc: "Ends a run that takes longer, waiting for the model included, with status timeout. A peer has a minute if nothing is said."},
 	{Name: "bare", Type: value.Bool, Default: false, Doc: "Leave out the hooks that small models need."},
 	{Name: "fuzzy", Type: value.Between(value.Float, 0, 1), Doc: "How sure a sentence must be that is not word for word, for model \"intent\"; 0.8 if missing."},
 }

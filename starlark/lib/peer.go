@@ -1,13 +1,13 @@
 package lib
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"regexp"
 	"sync"
-	"time"
 
 	"go.starlark.net/starlark"
 
@@ -32,17 +32,11 @@ type peer struct {
 
 var _ agent.Agent = (*peer)(nil)
 
-// peerTime is how long a peer may take if nothing is said.
-const peerTime = time.Minute
-
 func newPeer(c *value.Call, id identity) (agent.Agent, error) {
 	if err := withoutModel(c); err != nil {
 		return nil, err
 	}
 	p := &peer{id, c.String("topic")}
-	if p.timeout == 0 {
-		p.timeout = peerTime
-	}
 	if err := bus.ValidTopic(p.topic); err != nil {
 		return nil, c.Errorf("topic", "argument \"topic\": %v", err)
 	}
@@ -54,7 +48,8 @@ func newPeer(c *value.Call, id identity) (agent.Agent, error) {
 
 // Run implements agent.Agent.
 func (p *peer) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
-	ctx, cancel := context.WithTimeout(p.run(ctx, t), p.timeout)
+	within := cmp.Or(p.timeout, society.PeerTime)
+	ctx, cancel := context.WithTimeout(p.run(ctx, t), within)
 	defer cancel()
 	id := rand.Text()
 	answers, err := p.b.host.Bus.Subscribe(p.topic+"/reply/"+id, bus.Queue{Limit: 1, Overflow: bus.DropNew, Name: p.name + ": reply"})
@@ -74,7 +69,7 @@ func (p *peer) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	if err != nil {
 		p.b.tell(context.WithoutCancel(ctx), source, p.topic, map[string]any{"id": id, "cancel": true})
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return agent.Result{}, fmt.Errorf("%w: nobody answered on %s within %v", agent.ErrTimeout, p.topic, p.timeout)
+			return agent.Result{}, fmt.Errorf("%w: nobody answered on %s within %v", agent.ErrTimeout, p.topic, within)
 		}
 		return agent.Result{}, err
 	}

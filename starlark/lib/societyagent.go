@@ -51,7 +51,7 @@ func (b *Behaviour) speaker(a agent.Agent) society.Speaker {
 	case *scriptAgent:
 		return a.turns()
 	case *peer:
-		return society.Peer(b.host.Bus, a.topic)
+		return society.Peer(b.host.Bus, a.topic, a.timeout)
 	}
 	if workflow.ModelCalls(a) == 0 {
 		return society.Once(a)

@@ -205,3 +205,69 @@ def test_vanished():
         assert.eq([part] + row(part, ESCALATE, True), [part, "done", "timeout: " + LATE + ": decided by lead", draft or "mine", asked, "request cancel", 10])
 `)
 }
+
+// TestSilentPeers: a robot that never answers is waited for as long as whoever
+// made it an agent says, and for a minute where nobody says anything: neither
+// the agent, nor the edge, nor what is around it.
+func TestSilentPeers(t *testing.T) {
+	play(t, `
+-- main.star --
+ghost, brief = Agent("ghost", topic = "fleet/ghost"), Agent("brief", topic = "fleet/ghost", timeout = "5s")
+here, boss = Agent("here", fn = lambda task, turn: "d" if turn.kind == "work" else True), Agent("boss", fn = lambda task: "accept")
+lead = Agent("lead", fn = lambda task: "mine")
+
+def job(name, to, top = None, **fields):
+    return Society(name, escalate_to = top).connect(boss, to, Delegation(**fields))
+
+jobs = {
+    "nothing": job("a", ghost),
+    "agent": job("b", brief),
+    "both": job("c", brief, timeout = "10s"),
+    "edge": job("d", ghost, timeout = "3s"),
+    "long edge": job("e", ghost, timeout = "10m", on_timeout = TERMINATE),
+    "deadline": job("f", ghost, deadline = "5m"),
+    "around": Timeout(job("g", ghost), "2m"),
+    "twice": job("h", ghost, on_timeout = RETRY_ONCE),
+    "together": Society("i").cooperate([here, ghost], Cooperation()),
+    "led": job("j", ghost, top = lead),
+    "target": job("k", brief, top = ghost),
+}
+bids = Society("l").compete([ghost, Agent("mule", fn = lambda task: "mule")], Competition(resolve = lambda subs: subs[0].agent, quorum = 1))
+on("go", lambda ev: bus.publish("went", jobs["nothing"].run("x").status))
+-- main_test.star --
+load("main.star", "bids", "jobs")
+
+MISSING = "somebody did not answer in time: "
+
+def row(name):
+    begun = clock.now()
+    r = jobs[name].run("go")
+    return [name, r.status, r.reason, int((clock.now() - begun).seconds)]
+
+def test_nobody_is_waited_for_for_ever():
+    for want in [
+        ["nothing", "timeout", "timeout: " + MISSING + "ghost", 60],
+        ["agent", "timeout", "timeout: " + MISSING + "brief", 5],
+        ["both", "timeout", "timeout: " + MISSING + "brief", 5],
+        ["edge", "timeout", "timeout: " + MISSING + "ghost", 3],
+        ["long edge", "timeout", MISSING + "ghost", 600],
+        ["deadline", "timeout", "deadline", 300],
+        ["twice", "timeout", MISSING + "ghost", 120],
+        ["together", "timeout", "timeout: " + MISSING + "ghost", 60],
+        ["led", "done", "timeout: " + MISSING + "ghost: decided by lead", 60],
+        ["target", "escalated", "no_answer: timeout: " + MISSING + "brief; ghost: timeout: no answer in time", 65],
+    ]:
+        assert.eq(row(want[0]), want)
+    assert.eq(row("around")[1:2] + row("around")[3:], ["timeout", 120])
+
+def test_those_who_are_there_decide():
+    r = bids.run("go")
+    assert.eq([r.status, r.winner], ["done", "mule"])
+
+def test_a_stop_ends_it():
+    publish("go")
+    expect_event("fleet/ghost")
+    robot.stop("test")
+    assert.eq(expect_event("fleet/ghost")["kind"], "cancel")
+`)
+}

@@ -43,17 +43,25 @@ const (
 	mostLate = 32
 )
 
+// PeerTime is how long a peer may take where nobody says how long: a robot that
+// is switched off never answers.
+const PeerTime = time.Minute
+
 // Peer makes a speaker of whoever listens to a topic: another robot, a script
 // that speaks MQTT. It is asked there and answers on topic + "/reply". It is
 // shown what its prompt shows, and no more. A message that can't be read, or
 // has no id, is a malformed answer; one with another id is not for this turn.
 // When its time is over it is told so, and an answer that comes then makes its
-// turn late. What becomes of a proposal it is told too.
-func Peer(b *bus.Bus, topic string) Speaker { return &peer{b: b, topic: topic} }
+// turn late. What becomes of a proposal it is told too. Within bounds each turn
+// of it, besides what bounds the round; 0 is [PeerTime] where nothing does.
+func Peer(b *bus.Bus, topic string, within time.Duration) Speaker {
+	return &peer{b: b, topic: topic, within: within}
+}
 
 type peer struct {
-	b     *bus.Bus
-	topic string
+	b      *bus.Bus
+	topic  string
+	within time.Duration
 
 	mu   sync.Mutex          // guards late
 	late []*bus.Subscription // turns whose answer is too late, the oldest first
@@ -91,6 +99,18 @@ func (p *peer) Speak(ctx context.Context, q Prompt) (Answer, error) {
 		return peerAnswer(e)
 	}
 	return Answer{}, err
+}
+
+// bounded ends with the peer's time, as if the round were over.
+func (p *peer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	d := p.within
+	if _, ends := ctx.Deadline(); d == 0 && !ends {
+		d = PeerTime
+	}
+	if d == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, d, errRoundOver)
 }
 
 // calling is what a peer is asked.

@@ -76,7 +76,7 @@ func (r *robots) peer(name string, after time.Duration, reply func(q map[string]
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return &society.Agent{Name: name, Speaker: society.Peer(r.b, "robots/"+name)}
+	return &society.Agent{Name: name, Speaker: society.Peer(r.b, "robots/"+name, 0)}
 }
 
 // kinds are what a peer heard, in order.
@@ -521,7 +521,7 @@ func FuzzPeer(f *testing.F) {
 		}
 		s := society.New("fleet", society.Options{})
 		other := &society.Agent{Name: "other", Speaker: society.Func(func(context.Context, society.Prompt) (any, error) { return nil, nil })}
-		e := auction(t, s, list{{Name: "x", Speaker: society.Peer(b, "robots/x")}, other}, 1, func(d *society.Competition) { d.Timeout = time.Minute })
+		e := auction(t, s, list{{Name: "x", Speaker: society.Peer(b, "robots/x", 0)}, other}, 1, func(d *society.Competition) { d.Timeout = time.Minute })
 		res, _ := agent.Run(context.Background(), e, agent.Task{Input: "job"})
 		for _, turn := range s.Log().Turns(res.RunID) {
 			switch turn.State {

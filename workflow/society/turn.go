@@ -138,6 +138,11 @@ func (r *run) note(t Turn) {
 
 // answer asks a speaker, once more if what it says can't be used.
 func (r *run) answer(ctx context.Context, a *Agent, p Prompt, t *Turn, at seat, read func(map[string]any) (Work, error)) (map[string]any, Work) {
+	if far := peerOf(a, p.Kind); far != nil {
+		var end context.CancelFunc
+		ctx, end = far.bounded(ctx)
+		defer end()
+	}
 	for {
 		ans, left, err := r.call(ctx, a, p, at)
 		t.Asked++
