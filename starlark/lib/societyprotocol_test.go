@@ -183,6 +183,15 @@ def test_market():
     e.run("go")
     assert.true("Draft of c: {\"price\":5}" in heard("d", 0))
 
+def test_markets_at_once():
+    def slow(task):
+        sleep("5s")
+        return {"price": 10}
+    m = Market(bid = {"price": "(int, 0..1000)"}, budget = 100)
+    e = Society("x").compete([Agent("a", fn = lambda task: {"price": 80}), Agent("b", fn = slow)], Competition(protocol = m, resolve = BestScore("price")))
+    both = Parallel("both", [Agent(n, fn = lambda task: e.run(task).winner) for n in ["one", "two"]])
+    assert.eq(sorted([c.reply for c in both.run("go").children]), ["a", "b"])  # a has 100, and would pay 160
+
 def test_market_that_nobody_wins():
     s = Society("dear")
     boss, a, b = Agent("boss", fn = lambda task, turn: "accept"), Agent("a", fn = lambda task: {"cost": 500}), Agent("b", fn = lambda task: {"cost": 600})

@@ -159,15 +159,26 @@ func (e *competition) read(r *run, who string, v map[string]any) (Work, error) {
 	if e.whole {
 		w.Draft = v
 	}
-	if e.market == nil {
-		return w, nil
-	}
-	if price, ok := e.price(w.Draft); ok && e.paid() > 0 {
-		if err := e.market.Affordable(r.key, who, price); err != nil {
-			return Work{}, fmt.Errorf("%w: %w", ErrMalformed, err)
-		}
+	if err := e.afford(r, who, w.Draft); err != nil {
+		return Work{}, err
 	}
 	return w, nil
+}
+
+// afford keeps what is bid until the run is over: who bids in several at once may
+// win them all.
+func (e *competition) afford(r *run, who string, bid any) error {
+	if e.market == nil || e.paid() < 0 {
+		return nil
+	}
+	price, ok := e.price(bid)
+	if !ok {
+		return nil
+	}
+	if err := e.market.Hold(r.key, who, price); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
 }
 
 // price is what a bid offers or asks.
@@ -208,7 +219,7 @@ func number(v any, field string) (float64, bool) {
 
 // standing is what a market tells its bidders: how the last one went, and what
 // they have.
-func (e *competition) standing(who string) (list []Section) {
+func (e *competition) standing(r *run, who string) (list []Section) {
 	if !e.inside[who] {
 		return nil
 	}
@@ -221,7 +232,7 @@ func (e *competition) standing(who string) (list []Section) {
 		list = append(list, plainSection("last", "Last time", text))
 	}
 	if e.market.Budget != nil {
-		list = append(list, plainSection("balance", "Your balance", fmt.Sprint(e.market.Balance(who))))
+		list = append(list, plainSection("balance", "Your balance", fmt.Sprint(e.market.Free(r.key, who))))
 	}
 	return list
 }

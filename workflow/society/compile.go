@@ -147,7 +147,7 @@ func (r *run) said(who string) (list []Section) {
 		list = append(list, Section{"Reasons why nothing was picked", render(r.reasons), TopicComments, "", r.reasons})
 	}
 	if c, ok := r.edge.(*competition); ok && c.market != nil {
-		list = append(list, c.standing(who)...)
+		list = append(list, c.standing(r, who)...)
 	}
 	return list
 }

@@ -142,6 +142,9 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	release := r.open(ctx)
 	waits := false
 	defer func() { release(waits || ctx.Err() != nil) }()
+	if e, ok := i.e.(*competition); ok && e.market != nil {
+		defer e.market.Release(r.key) // what it bid before it was stopped, or waits
+	}
 	base := agent.WithSay(context.WithValue(ctx, runKey{}, r), nil) // what is said in turns is for those who take them
 	if d := i.r.shared().Deadline; d > 0 {
 		var cancel context.CancelFunc

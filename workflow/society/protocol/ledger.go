@@ -12,8 +12,9 @@ const outcomesKept = 64
 // A Ledger is what a market remembers: who has what, and how it ended. It has a
 // JSON form, and may be used concurrently.
 type Ledger struct {
-	mu sync.Mutex // guards book
+	mu sync.Mutex // guards the rest
 	book
+	held map[string]map[string]float64 // what is bid in runs that go on, by run and bidder
 }
 
 type book struct {
@@ -54,6 +55,28 @@ func (b *book) begin(budget map[string]float64) {
 		}
 		b.Budget[name], b.Balances[name] = n, n
 	}
+}
+
+// free is what a bidder has for one run: what it bids in others may have to be
+// paid.
+func (l *Ledger) free(run, name string) float64 {
+	n := l.Balances[name]
+	for other, bids := range l.held {
+		if other != run {
+			n -= bids[name]
+		}
+	}
+	return n
+}
+
+func (l *Ledger) hold(run, name string, price float64) {
+	if l.held == nil {
+		l.held = map[string]map[string]float64{}
+	}
+	if l.held[run] == nil {
+		l.held[run] = map[string]float64{}
+	}
+	l.held[run][name] = max(price, 0)
 }
 
 func (b *book) settled(run string) bool {

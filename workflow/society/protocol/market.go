@@ -54,15 +54,30 @@ func (m *Market) book() *Ledger {
 	return l
 }
 
-// Affordable says whether a bidder can pay a price; without a budget all can, and
-// in a run that was settled before.
-func (m *Market) Affordable(run, name string, price float64) error {
+// Hold says whether a bidder can pay a price, beside what it bids in other runs
+// that go on, and keeps that much for the run until it is settled or released.
+// Without a budget all can, and in a run that was settled before; for the run ""
+// nothing is kept.
+func (m *Market) Hold(run, name string, price float64) error {
 	l := m.book()
 	defer l.mu.Unlock()
-	if have := l.Balances[name]; m.Budget != nil && price > have && !l.settled(run) {
+	if m.Budget == nil || l.settled(run) {
+		return nil
+	}
+	if have := l.free(run, name); price > have {
 		return fmt.Errorf("%w: %s has %v and bids %v", ErrBudget, name, have, price)
 	}
+	if run != "" {
+		l.hold(run, name, price)
+	}
 	return nil
+}
+
+// Release gives back what is kept for a run, which has no outcome.
+func (m *Market) Release(run string) {
+	l := m.book()
+	defer l.mu.Unlock()
+	delete(l.held, run)
 }
 
 // Settle notes an outcome: the winner pays the price, or is paid it if the
@@ -72,6 +87,15 @@ func (m *Market) Settle(run, winner string, price float64) {
 	l := m.book()
 	defer l.mu.Unlock()
 	l.settle(Outcome{run, winner, price}, m.Budget != nil)
+	delete(l.held, run)
+}
+
+// Free is what a bidder has for a run: its balance without what it bids in others
+// that go on.
+func (m *Market) Free(run, name string) float64 {
+	l := m.book()
+	defer l.mu.Unlock()
+	return l.free(run, name)
 }
 
 // Balance is what a bidder has.

@@ -140,7 +140,7 @@ func TestStrangersDontListen(t *testing.T) {
 
 func TestMarketBalances(t *testing.T) {
 	m := &protocol.Market{Budget: map[string]float64{"a": 10, "b": 5}}
-	if err := m.Affordable("", "b", 6); err == nil {
+	if err := m.Hold("", "b", 6); err == nil {
 		t.Error("got no error for a bid of 6 with 5, want one")
 	}
 	m.Settle("", "a", 7)
@@ -149,12 +149,12 @@ func TestMarketBalances(t *testing.T) {
 	if len(m.Outcomes()) != 3 || m.Balance("a") != 3 || m.Balance("b") != 7 {
 		t.Errorf("got %v, %v", m.Balance("a"), m.Balance("b"))
 	}
-	if m.Affordable("", "a", 4) == nil || m.Affordable("", "a", 3) != nil {
+	if m.Hold("", "a", 4) == nil || m.Hold("", "a", 3) != nil {
 		t.Error("what is affordable does not follow the balance")
 	}
 	m.Settle("one", "a", 2)
 	m.Settle("one", "a", 2)
-	if m.Balance("a") != 1 || m.Affordable("one", "a", 2) != nil {
+	if m.Balance("a") != 1 || m.Hold("one", "a", 2) != nil {
 		t.Errorf("a run was settled twice: got %v", m.Balance("a"))
 	}
 }
