@@ -386,7 +386,11 @@ func (r *run) batch(ctx context.Context, e inner) (late []string, err error) {
 			if err == nil {
 				w = r.guarded(ctx, e, j.who, w)
 			}
-			return w, err
+			c, bids := e.(*competition)
+			if !bids || err != nil || w.sent != "" || w.blocked != "" {
+				return w, err
+			}
+			return w, c.afford(r, j.who, w.Draft) // as the guardrails left it
 		})
 	}
 	if len(jobs) == 1 {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"edged/agent"
+	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
 )
@@ -113,4 +114,19 @@ func sellAll(t *testing.T, budget map[string]float64, sales []sale) string {
 		}
 	}
 	return ""
+}
+
+// TestBidIsMadeDearer: what a guardrail makes of a bid is what its bidder pays,
+// and must have.
+func TestBidIsMadeDearer(t *testing.T) {
+	market := &protocol.Market{Bid: bidSchema, Budget: map[string]float64{"a": 50, "b": 50}}
+	twice := workflow.Guardrail{Name: "twice", On: workflow.Sanitize, Check: func(_ context.Context, v any, _ map[string]any) (workflow.Finding, error) {
+		bid := v.(map[string]any)
+		return workflow.Finding{Replaced: true, By: m{"cost": 2 * bid["cost"].(int64), "eta": bid["eta"]}}, nil
+	}}
+	e := must(society.New("x", society.Options{}).Compete(bids("a b", 40, 20), &society.Competition{Resolve: society.BestScore{Field: "cost"},
+		Shared: society.Shared{Protocol: market, Guardrails: []workflow.Guardrail{twice}}}))
+	if r := run(t, e, "x"); r.Winner != "b" || market.Balance("a") != 50 || market.Balance("b") != 10 {
+		t.Errorf("got %+v, balances %v and %v", r, market.Balance("a"), market.Balance("b"))
+	}
 }
