@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus"
 	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
@@ -123,14 +125,19 @@ type sitting struct {
 func (s sitting) Speak(ctx context.Context, q society.Prompt) (society.Answer, error) {
 	s.cast.mu.Lock()
 	s.p.seat[q.To] = q
-	for _, x := range q.Sections {
-		if x.Topic == society.TopicAgreed {
-			s.p.agreed[aToken.FindString(x.Text)] = true
-		}
-	}
+	s.p.told(q.Sections)
 	s.p.shown = append(s.p.shown, shown{q.To, fmt.Sprint(q.Sections, q.Ask, q.Role), q.Round})
 	s.cast.mu.Unlock()
 	return s.Speaker.Speak(ctx, q)
+}
+
+// told notes what was agreed.
+func (p *planted) told(list []society.Section) {
+	for _, x := range list {
+		if x.Topic == society.TopicAgreed {
+			p.agreed[aToken.FindString(x.Text)] = true
+		}
+	}
 }
 
 func (s sitting) Tools(q society.Prompt) []llm.Tool { return s.Speaker.(society.Toolbox).Tools(q) }
@@ -178,7 +185,9 @@ func (p *planted) speak(t *rapid.T, cast *cast, r llm.Request) (llm.Message, err
 // a random society, and looks for it in all that anybody gets.
 func TestNobodySeesWhatItMustNot(t *testing.T) {
 	got := map[string]int{} // how often somebody got what it may see
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
+		b := bus.New(bus.Options{})
+		defer b.Close(context.Background())
 		p := &planted{author: map[string]string{}, turn: map[string]society.Kind{}, round: map[string]int{}, sent: map[string]bool{}, agreed: map[string]bool{}, seat: map[string]society.Prompt{},
 			words: rapid.SampledFrom([]string{"yes", "yes", "yes", "no", "again", "malformed", "fail"})}
 		p.kind = rapid.SampledFrom([]string{"delegation", "oversight", "cooperation", "competition", "coopetition"}).Draw(t, "kind")
@@ -190,6 +199,9 @@ func TestNobodySeesWhatItMustNot(t *testing.T) {
 		model := &speaking{do: func(_ context.Context, r llm.Request) (llm.Message, error) { return p.speak(t, cast, r) }}
 		s := society.New("soc", society.Options{EscalateTo: "lead", Log: society.NewLog(nil, society.LogOptions{})})
 		mk := func(name string) *society.Agent {
+			if rapid.IntRange(0, 3).Draw(t, "is a peer") == 3 {
+				return p.afar(t, b, name, cast)
+			}
 			return &society.Agent{Name: name, Speaker: sitting{society.Model(llm.Options{Model: model, Tools: []llm.Tool{p.tool(name, cast)}}), p, cast}}
 		}
 		var members list
@@ -204,6 +216,7 @@ func TestNobodySeesWhatItMustNot(t *testing.T) {
 		e := p.edge(t, s, members, mk("judge"), cast)
 		task := p.token("task", "")
 		r, _ := agent.Run(context.Background(), e, agent.Task{Input: task})
+		synctest.Wait() // peers have heard what came of it
 		for _, x := range p.shown {
 			p.look(t, got, x.viewer, "a prompt", x.text, x.round)
 		}
@@ -214,7 +227,8 @@ func TestNobodySeesWhatItMustNot(t *testing.T) {
 				p.look(t, got, viewer, "its view of the trace", string(text), 0)
 			}
 		}
-	})
+	}
+	rapid.Check(t, func(rt *rapid.T) { inBubble(t, func() { check(rt) }) })
 	for _, want := range []string{"delegation task", "oversight log", "oversight work", "cooperation log", "cooperation work", "competition submit", "coopetition log", "coopetition work"} {
 		if got[want] == 0 {
 			t.Errorf("nobody ever got anything of another's: %s", want)
