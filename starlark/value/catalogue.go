@@ -93,26 +93,6 @@ func (f *Func) entry() Entry {
 	return e
 }
 
-// Describe implements [Describer]: the kind, its attributes and its methods.
-func (k *Kind[T]) Describe() []Entry {
-	k.prepare()
-	out := []Entry{{Name: k.Name, Kind: "type", Doc: k.Doc, Example: k.Example}}
-	for i := range k.Attrs {
-		a := &k.Attrs[i]
-		e := Entry{Name: k.Name + "." + a.Name, Kind: "attribute", Doc: a.Doc}
-		if a.Type != nil {
-			e.Returns = a.Type.String()
-		}
-		out = append(out, e)
-	}
-	for i := range k.Methods {
-		e := k.methods[k.Methods[i].Func.Name].f.entry()
-		e.Kind = "method"
-		out = append(out, e)
-	}
-	return out
-}
-
 // Summary is the first sentence of the documentation.
 func (e Entry) Summary() string {
 	if i := strings.Index(e.Doc, ". "); i >= 0 {

@@ -3,11 +3,9 @@ package value
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"go.starlark.net/starlark"
-	"go.starlark.net/syntax"
 )
 
 // Kind is a Go type as scripts see it: a name, attributes and methods, each
@@ -45,10 +43,8 @@ type Kind[T any] struct {
 	Keys   func(T) []string            // with Index: iteration and dict(x)
 	Walk   func(T) starlark.Iterator   // without Index: for v in x
 
-	once    sync.Once
-	names   []string
-	attrs   map[string]*Attr[T]
-	methods map[string]*Builtin
+	once sync.Once
+	core core
 }
 
 // Attr is an attribute that is read, x.name.
@@ -67,101 +63,84 @@ type Method[T any] struct {
 	Do func(self T, c *Call) (starlark.Value, error)
 }
 
-// prepare builds the lookup tables, once.
+// prepare fills the core, once.
 func (k *Kind[T]) prepare() {
 	k.once.Do(func() {
-		k.attrs = make(map[string]*Attr[T], len(k.Attrs))
-		k.methods = make(map[string]*Builtin, len(k.Methods))
-		for i := range k.Attrs {
-			a := &k.Attrs[i]
-			k.attrs[a.Name] = a
-			k.names = append(k.names, a.Name)
+		c := &k.core
+		c.name, c.doc, c.example = k.Name, k.Doc, k.Example
+		k.lift()
+		for _, a := range k.Attrs {
+			c.attrs = append(c.attrs, attr{a.Name, a.Doc, a.Type, func(v any) (any, error) { return a.Get(v.(T)) }})
 		}
-		defer k.inherit()
-		for i := range k.Methods {
-			m := &k.Methods[i]
+		for _, m := range k.Methods {
 			f := m.Func
-			do := m.Do
 			f.Name = k.Name + "." + m.Func.Name
-			f.Do = func(c *Call) (starlark.Value, error) { return do(c.b.self.(*object[T]).v, c) }
-			k.methods[m.Func.Name] = f.Builtin()
-			k.names = append(k.names, m.Func.Name)
+			f.Do = func(c *Call) (starlark.Value, error) { return m.Do(c.b.self.(*object).v.(T), c) }
+			c.methods = append(c.methods, method{m.Func.Name, f.Builtin()})
 		}
-		slices.Sort(k.names)
-		if i := len(slices.Compact(slices.Clone(k.names))); i != len(k.names) {
-			panic(fmt.Sprintf("value: kind %s: an attribute or method is named twice", k.Name))
+		if k.Is != nil {
+			k.Is.prepare()
+			c.is = &k.Is.core
 		}
+		c.index()
 	})
 }
 
-// inherit takes over what the kind has that this one is.
-func (k *Kind[T]) inherit() {
-	if k.Is == nil {
-		return
+// lift hands what is optional to the core.
+func (k *Kind[T]) lift() {
+	c := &k.core
+	if k.String != nil {
+		c.text = func(v any) string { return k.String(v.(T)) }
 	}
-	k.Is.prepare()
-	for _, name := range k.Is.names {
-		if k.attrs[name] != nil || k.methods[name] != nil {
-			continue
-		}
-		k.names = append(k.names, name)
-		if a := k.Is.attrs[name]; a != nil {
-			k.attrs[name] = a
-		} else {
-			k.methods[name] = k.Is.methods[name]
-		}
+	if k.Tree != nil {
+		c.tree = func(v any) (any, error) { return k.Tree(v.(T)) }
 	}
-	slices.Sort(k.names)
+	if k.Truth != nil {
+		c.truth = func(v any) bool { return k.Truth(v.(T)) }
+	}
+	if k.Equal != nil {
+		c.equal = func(a, b any) bool { return k.Equal(a.(T), b.(T)) }
+	}
+	if k.Key != nil {
+		c.key = func(v any) string { return k.Key(v.(T)) }
+	}
+	if k.Index != nil {
+		c.at = func(v any, key string) (any, bool) { return k.Index(v.(T), key) }
+	}
+	if k.Keys != nil {
+		c.keys = func(v any) []string { return k.Keys(v.(T)) }
+	}
+	if k.Walk != nil {
+		c.walk = func(v any) starlark.Iterator { return k.Walk(v.(T)) }
+	}
 }
 
 // Wrap returns v as a script value. Wrapping twice gives two values that are
 // equal only if Kind.Equal says so.
 func (k *Kind[T]) Wrap(v T) starlark.Value {
 	k.prepare()
-	o := object[T]{k: k, v: v}
-	if k.Index != nil {
-		if k.Keys != nil {
-			return &iterObject[T]{indexObject[T]{o}}
-		}
-		return &indexObject[T]{o}
-	}
-	if k.Walk != nil {
-		return &walkObject[T]{o}
-	}
-	return &o
+	return k.core.wrap(v)
 }
 
 // Unwrap returns the Go value inside v, or an error "want future, got string".
 func (k *Kind[T]) Unwrap(v starlark.Value) (T, error) {
-	if o := k.of(v); o != nil {
-		return o.v, nil
+	t, ok := k.As(v)
+	if !ok {
+		return t, fmt.Errorf("want %s, got %s", k.Name, describe(v))
 	}
-	var zero T
-	return zero, fmt.Errorf("want %s, got %s", k.Name, describe(v))
+	return t, nil
 }
 
 // As returns the Go value inside v and whether v is of this kind.
 func (k *Kind[T]) As(v starlark.Value) (t T, ok bool) {
-	if o := k.of(v); o != nil {
-		return o.v, true
+	if o := k.core.of(v); o != nil {
+		return o.v.(T), true
 	}
 	return t, false
 }
 
-func (k *Kind[T]) of(v starlark.Value) *object[T] {
-	if w, ok := v.(interface{ inner() *object[T] }); ok {
-		o := w.inner()
-		for is := o.k; is != nil; is = is.Is {
-			if is == k {
-				return o
-			}
-		}
-	}
-	return nil
-}
-
 // Type makes the kind usable in an argument table.
-func (k *Kind[T]) Type() Type { return kindType[T]{k} }
+func (k *Kind[T]) Type() Type { return kindType{k.Name, &k.core} }
 
 // Arg returns an argument whose row has type Kind.Type; the zero T if it was
 // not given.
@@ -178,166 +157,10 @@ func (k *Kind[T]) Arg(c *Call, name string) T {
 	return t
 }
 
-type kindType[T any] struct{ k *Kind[T] }
-
-func (t kindType[T]) String() string { return t.k.Name }
-
-func (t kindType[T]) Check(v starlark.Value) (starlark.Value, error) {
-	if t.k.of(v) == nil {
-		return nil, fmt.Errorf("got %s", describe(v))
-	}
-	return v, nil
-}
-
-// object is a wrapped value. It is immutable as far as scripts can tell;
-// whether the Go value may be used by several threads is the kind's affair.
-type object[T any] struct {
-	k *Kind[T]
-	v T
-}
-
-func (o *object[T]) inner() *object[T] { return o }
-
-func (o *object[T]) String() string {
-	if o.k.String != nil {
-		return o.k.String(o.v)
-	}
-	return "<" + o.k.Name + ">"
-}
-
-func (o *object[T]) Type() string { return o.k.Name }
-func (o *object[T]) Freeze()      {}
-
-func (o *object[T]) Truth() starlark.Bool {
-	return o.k.Truth == nil || starlark.Bool(o.k.Truth(o.v))
-}
-
-// Hash implements starlark.Value by Kind.Key.
-func (o *object[T]) Hash() (uint32, error) {
-	if o.k.Key == nil {
-		return 0, fmt.Errorf("unhashable: %s", o.k.Name)
-	}
-	return starlark.String(o.k.Key(o.v)).Hash()
-}
-
-// CompareSameType implements starlark.Comparable. Values of two kinds with the
-// same name are never equal.
-func (o *object[T]) CompareSameType(op syntax.Token, y starlark.Value, _ int) (bool, error) {
-	same := false
-	if p := o.k.of(y); p != nil {
-		switch {
-		case o.k.Equal != nil:
-			same = o.k.Equal(o.v, p.v)
-		case o.k.Key != nil:
-			same = o.k.Key(o.v) == o.k.Key(p.v)
-		default:
-			same = o == p
-		}
-	}
-	switch op {
-	case syntax.EQL:
-		return same, nil
-	case syntax.NEQ:
-		return !same, nil
-	}
-	return false, fmt.Errorf("%s %s %s not implemented", o.k.Name, op, o.k.Name)
-}
-
-// Attr implements starlark.HasAttrs.
-func (o *object[T]) Attr(name string) (starlark.Value, error) {
-	if a := o.k.attrs[name]; a != nil {
-		v, err := a.Get(o.v)
-		if err != nil {
-			return nil, &Error{Func: o.k.Name + "." + name, Msg: err.Error(), Err: err}
-		}
-		if sv, ok := v.(starlark.Value); ok {
-			return sv, nil
-		}
-		return FromGo(v)
-	}
-	if m := o.k.methods[name]; m != nil {
-		return &Builtin{f: m.f, defaults: m.defaults, nPos: m.nPos, self: o}, nil
-	}
-	return nil, noAttr(o.k.Name, name, o.k.names)
-}
-
-// AttrNames implements starlark.HasAttrs.
-func (o *object[T]) AttrNames() []string { return o.k.names }
-
-// Tree implements [Treer].
-func (o *object[T]) Tree() (any, error) {
-	if o.k.Tree == nil {
-		return nil, fmt.Errorf("a %s has no form as data", o.k.Name)
-	}
-	return o.k.Tree(o.v)
-}
-
-// MarshalJSON makes a wrapped value encodable, by its tree.
-func (o *object[T]) MarshalJSON() ([]byte, error) {
-	t, err := o.Tree()
-	if err != nil {
-		return nil, err
-	}
-	return EncodeJSON(t)
-}
-
-// indexObject is an object that answers x["key"].
-type indexObject[T any] struct{ object[T] }
-
-// Get implements starlark.Mapping.
-func (o *indexObject[T]) Get(key starlark.Value) (starlark.Value, bool, error) {
-	s, ok := key.(starlark.String)
-	if !ok {
-		return nil, false, fmt.Errorf("%s index: want string, got %s", o.k.Name, key.Type())
-	}
-	v, ok := o.k.Index(o.v, string(s))
-	if !ok {
-		return nil, false, nil
-	}
-	x, err := FromGo(v)
-	return x, err == nil, err
-}
-
-// iterObject is an object that can also be walked through.
-type iterObject[T any] struct{ indexObject[T] }
-
-// Items implements starlark.IterableMapping.
-func (o *iterObject[T]) Items() []starlark.Tuple {
-	keys := o.k.Keys(o.v)
-	items := make([]starlark.Tuple, 0, len(keys))
-	for _, k := range keys {
-		if v, ok, err := o.Get(starlark.String(k)); ok && err == nil {
-			items = append(items, starlark.Tuple{starlark.String(k), v})
-		}
-	}
-	return items
-}
-
-// Iterate implements starlark.Iterable over the keys.
-func (o *iterObject[T]) Iterate() starlark.Iterator {
-	keys := o.k.Keys(o.v)
-	list := make(starlark.Tuple, len(keys))
-	for i, k := range keys {
-		list[i] = starlark.String(k)
-	}
-	return list.Iterate()
-}
-
-// Len implements starlark.Sequence.
-func (o *iterObject[T]) Len() int { return len(o.k.Keys(o.v)) }
-
-// walkObject is an object whose elements come one by one.
-type walkObject[T any] struct{ object[T] }
-
-// Iterate implements starlark.Iterable.
-func (o *walkObject[T]) Iterate() starlark.Iterator { return o.k.Walk(o.v) }
-
-func noAttr(owner, name string, names []string) error {
-	e := &Error{Func: owner, Arg: name, Msg: fmt.Sprintf("has no %q", name)}
-	if near := Nearest(name, names); near != "" {
-		e.Hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	return e
+// Describe implements [Describer]: the kind, its attributes and its methods.
+func (k *Kind[T]) Describe() []Entry {
+	k.prepare()
+	return k.core.describe()
 }
 
 // AsError finds the [Error] in err's chain.

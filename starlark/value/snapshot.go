@@ -22,10 +22,10 @@ type Snapshotter interface {
 }
 
 // Snapshot implements [Snapshotter].
-func (o *object[T]) Snapshot() Snapshot {
-	s := Snapshot{Type: o.k.Name, Text: o.String(), Truth: bool(o.Truth()), Attrs: make(starlark.StringDict, len(o.k.Attrs))}
+func (o *object) Snapshot() Snapshot {
+	s := Snapshot{Type: o.k.name, Text: o.String(), Truth: bool(o.Truth()), Attrs: make(starlark.StringDict, len(o.k.attr))}
 	for _, name := range o.k.names {
-		if o.k.attrs[name] == nil {
+		if o.k.attr[name] == nil {
 			s.Methods = append(s.Methods, name)
 		} else if v, err := o.Attr(name); err == nil {
 			s.Attrs[name] = v
@@ -35,14 +35,14 @@ func (o *object[T]) Snapshot() Snapshot {
 }
 
 // Snapshot implements [Snapshotter].
-func (o *indexObject[T]) Snapshot() Snapshot {
+func (o *indexObject) Snapshot() Snapshot {
 	s := o.object.Snapshot()
 	s.Keyed = true
 	return s
 }
 
 // Snapshot implements [Snapshotter].
-func (o *iterObject[T]) Snapshot() Snapshot {
+func (o *iterObject) Snapshot() Snapshot {
 	s := o.indexObject.Snapshot()
 	s.Items = o.Items()
 	return s
