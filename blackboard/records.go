@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
+	"sort"
 	"strings"
 )
 
@@ -110,7 +110,7 @@ func (r *Records) All() iter.Seq2[string, []byte] {
 	}
 	r.b.mu.RUnlock()
 	return func(yield func(string, []byte) bool) {
-		slices.SortFunc(recs, func(a, b record) int { return strings.Compare(a.name, b.name) })
+		sort.Slice(recs, func(i, j int) bool { return recs[i].name < recs[j].name })
 		for _, one := range recs {
 			if !yield(one.name, one.v) {
 				return

@@ -1,7 +1,7 @@
 package bus
 
 import (
-	"slices"
+	"sort"
 	"time"
 )
 
@@ -36,11 +36,12 @@ func (b *Bus) keptMatching(match func(string) bool) []Event {
 			list = append(list, e)
 		}
 	}
-	slices.SortFunc(list, func(x, y Event) int {
+	sort.Slice(list, func(i, j int) bool {
+		x, y := &list[i], &list[j]
 		if x.Seq != y.Seq {
-			return int(int64(x.Seq - y.Seq))
+			return int64(x.Seq-y.Seq) < 0
 		}
-		return int(x.at - y.at)
+		return x.at < y.at
 	})
 	return list
 }

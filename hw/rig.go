@@ -1,12 +1,12 @@
 package hw
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -227,7 +227,7 @@ func (r *Rig) Devices() []Status {
 		d, ok := r.Device(list[i].Name).(Simulated)
 		list[i].Simulated = ok && d.Simulated()
 	}
-	slices.SortFunc(list, func(x, y Status) int { return cmp.Compare(x.Name, y.Name) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
 }
 

@@ -87,7 +87,7 @@ func byEnd(a, b *runHead) int {
 	return cmp.Or(a.ended().Compare(b.ended()), cmp.Compare(a.id, b.id))
 }
 
-func byStart(a, b runHead) int {
+func byStart(a, b *runHead) int {
 	var x, y time.Time
 	if a.h != nil {
 		x = a.h.Started

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -265,7 +266,7 @@ func (r *Runs) List() []RunInfo {
 		heads = append(heads, runHead{id: h.id, h: h.h, bad: h.bad})
 	}
 	r.mu.Unlock()
-	slices.SortFunc(heads, byStart)
+	sort.Slice(heads, func(i, j int) bool { return byStart(&heads[i], &heads[j]) < 0 })
 	list := make([]RunInfo, 0, len(heads))
 	for _, h := range heads {
 		switch {

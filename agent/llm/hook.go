@@ -1,13 +1,13 @@
 package llm
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sort"
 	"time"
 
 	"edged/agent"
@@ -138,7 +138,7 @@ type chain struct {
 
 func newChain(hooks []Hook) *chain {
 	sorted := slices.Clone(hooks)
-	slices.SortStableFunc(sorted, func(a, b Hook) int { return cmp.Compare(b.Priority, a.Priority) })
+	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].Priority > sorted[j].Priority })
 	c := &chain{}
 	for i := range sorted {
 		h := &sorted[i]

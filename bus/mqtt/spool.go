@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -353,7 +354,7 @@ func (s *Spool) All() iter.Seq2[uint64, []byte] {
 			}
 		}
 		s.mu.Unlock()
-		slices.SortFunc(all, func(x, y one) int { return int(int64(x.id - y.id)) })
+		sort.Slice(all, func(i, j int) bool { return int64(all[i].id-all[j].id) < 0 })
 		for _, x := range all {
 			if !yield(x.id, x.rec) {
 				return

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -41,8 +41,8 @@ func Actions(lines []Line, begun time.Time) []Action {
 			list = append(list, a)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Action) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Do, b.Do))
+	sort.SliceStable(list, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(list[i].At, list[j].At), cmp.Compare(list[i].Do, list[j].Do)) < 0
 	})
 	return list
 }

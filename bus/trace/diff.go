@@ -1,10 +1,10 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -52,7 +52,7 @@ func Compare(was, is []Action, within, end time.Duration) []Difference {
 		out = append(out, lane(lanes[n][0], lanes[n][1], within)...)
 	}
 	out = slices.DeleteFunc(out, func(d Difference) bool { return d.Was == nil && d.Is.At > end })
-	slices.SortStableFunc(out, func(a, b Difference) int { return cmp.Compare(a.at(), b.at()) })
+	sort.SliceStable(out, func(i, j int) bool { return out[i].at() < out[j].at() })
 	return out
 }
 

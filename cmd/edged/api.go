@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -294,7 +295,7 @@ func (r *robot) questions() questions {
 	for _, one := range r.persons.list() {
 		q.Confirm = append(q.Confirm, openConfirm{one, one.String()})
 	}
-	slices.SortFunc(q.Confirm, func(a, b openConfirm) int { return a.Until.Compare(b.Until) })
+	sort.Slice(q.Confirm, func(i, j int) bool { return q.Confirm[i].Until.Before(q.Confirm[j].Until) })
 	for _, one := range r.persons.inquiries() {
 		q.Answer = append(q.Answer, openInquiry{one, one.String(), one.wait()})
 	}

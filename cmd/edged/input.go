@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +49,7 @@ func inputsOf(lines []trace.Line, ends time.Time) (list []input) {
 		}
 	}
 	// Events are numbered in their order; their times may be a moment off.
-	slices.SortStableFunc(list, func(a, b input) int { return a.at.Compare(b.at) })
+	sort.SliceStable(list, func(i, j int) bool { return list[i].at.Before(list[j].at) })
 	return list
 }
 

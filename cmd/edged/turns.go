@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -102,7 +103,7 @@ func (d *runsDoor) seenBy(ctx context.Context, id, viewer string) ([]society.Tur
 	if !known {
 		return nil, fmt.Errorf("runs: no agent of a society is called %q%s", viewer, perhaps(viewer, names))
 	}
-	slices.SortStableFunc(seen, func(a, b society.Turn) int { return a.Started.Compare(b.Started) })
+	sort.SliceStable(seen, func(i, j int) bool { return seen[i].Started.Before(seen[j].Started) })
 	return seen, nil
 }
 

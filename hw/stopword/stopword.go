@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -126,7 +127,7 @@ func put(lists *[][]phrase, p phrase) {
 	}
 	at := &(*lists)[p.words[0]]
 	*at = append(*at, p)
-	slices.SortStableFunc(*at, func(a, b phrase) int { return len(b.words) - len(a.words) })
+	sort.SliceStable(*at, func(i, j int) bool { return len((*at)[i].words) > len((*at)[j].words) })
 }
 
 // phrase gives the words of s numbers.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"edged/background"
@@ -64,8 +65,9 @@ func (b *Behaviour) CheckTimed(perCall time.Duration) []Problem {
 	}
 	list = append(list, b.warnings...)
 	list = slices.DeleteFunc(list, func(p Problem) bool { return script.Allows(b.line(p.At), p.Rule) })
-	slices.SortStableFunc(list, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.At.File, b.At.File), a.At.Line-b.At.Line, a.At.Col-b.At.Col, cmp.Compare(a.Msg, b.Msg))
+	sort.SliceStable(list, func(i, j int) bool {
+		a, b := &list[i], &list[j]
+		return cmp.Or(cmp.Compare(a.At.File, b.At.File), a.At.Line-b.At.Line, a.At.Col-b.At.Col, cmp.Compare(a.Msg, b.Msg)) < 0
 	})
 	return list
 }
@@ -118,7 +120,8 @@ func (b *Behaviour) Summary() Summary {
 	b.mu.Lock()
 	s.Waiting = len(b.durables)
 	s.Agents, s.Triggers = slices.Sorted(maps.Keys(b.agents)), slices.Clone(b.wakers)
-	parts := slices.SortedFunc(maps.Keys(b.parts), func(x, y part) int { return b.parts[x] - b.parts[y] })
+	parts := slices.Collect(maps.Keys(b.parts))
+	sort.Slice(parts, func(i, j int) bool { return b.parts[parts[i]] < b.parts[parts[j]] })
 	b.mu.Unlock()
 	for _, p := range parts {
 		s.Handlers = append(s.Handlers, p.summary())

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"strings"
+	"sort"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
@@ -242,7 +242,7 @@ func Catalogue() []value.Entry {
 	for _, e := range testEntries() {
 		entries = append(entries, e)
 	}
-	slices.SortStableFunc(entries, func(a, b value.Entry) int { return strings.Compare(a.Name, b.Name) })
+	sort.SliceStable(entries, func(i, j int) bool { return entries[i].Name < entries[j].Name })
 	return entries
 }
 

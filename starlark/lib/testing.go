@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -367,7 +368,9 @@ func canonical(events []bus.Event, filter string, begun time.Time) string {
 		}
 		lines = append(lines, line{e.Time().Sub(begun).Round(time.Millisecond), s})
 	}
-	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.text, b.text)) })
+	sort.SliceStable(lines, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(lines[i].at, lines[j].at), cmp.Compare(lines[i].text, lines[j].text)) < 0
+	})
 	var out strings.Builder
 	for _, l := range lines {
 		fmt.Fprintf(&out, "%9.3fs %s\n", l.at.Seconds(), l.text)

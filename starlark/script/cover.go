@@ -3,6 +3,7 @@ package script
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,7 @@ func (c *Cover) Files() []FileCover {
 		slices.Sort(f.Missed)
 		out = append(out, f)
 	}
-	slices.SortFunc(out, func(a, b FileCover) int { return strings.Compare(a.File, b.File) })
+	sort.Slice(out, func(i, j int) bool { return out[i].File < out[j].File })
 	return out
 }
 

@@ -17,6 +17,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,6 +28,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -113,11 +115,8 @@ func (m *Module) Functions(prefix string) []string {
 			defs = append(defs, def{name, f.Position().Line})
 		}
 	}
-	slices.SortFunc(defs, func(a, b def) int {
-		if a.line != b.line {
-			return int(a.line - b.line)
-		}
-		return strings.Compare(a.name, b.name)
+	sort.Slice(defs, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(defs[i].line, defs[j].line), cmp.Compare(defs[i].name, defs[j].name)) < 0
 	})
 	names := make([]string, len(defs))
 	for i, d := range defs {

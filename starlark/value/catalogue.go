@@ -2,7 +2,7 @@ package value
 
 import (
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 
 	"go.starlark.net/starlark"
@@ -48,7 +48,7 @@ func Catalogue(predeclared starlark.StringDict, kinds ...Describer) []Entry {
 	for _, k := range kinds {
 		out = append(out, k.Describe()...)
 	}
-	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out
 }
 

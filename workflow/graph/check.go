@@ -1,10 +1,10 @@
 package graph
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"edged/agent"
@@ -156,7 +156,7 @@ func (g *Graph) check() []Problem {
 	c.cycles()
 	c.unguarded()
 	c.forks()
-	slices.SortStableFunc(c.list, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
+	sort.SliceStable(c.list, func(i, j int) bool { return c.list[i].Severity < c.list[j].Severity })
 	return c.list
 }
 

@@ -3,7 +3,7 @@ package graph
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 
 	"edged/workflow"
@@ -100,7 +100,7 @@ func (g *Graph) Draw() Drawing {
 	for k, r := range g.opt.State {
 		d.State = append(d.State, DrawnKey{k, r.Name})
 	}
-	slices.SortFunc(d.State, func(a, b DrawnKey) int { return strings.Compare(a.Key, b.Key) })
+	sort.Slice(d.State, func(i, j int) bool { return d.State[i].Key < d.State[j].Key })
 	return d
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -523,8 +524,9 @@ func (x *run) leave() {
 // outcome makes the result of a run.
 func (x *run) outcome() (agent.Result, error) {
 	var r agent.Result
-	slices.SortStableFunc(x.results, func(a, b ended) int {
-		return cmp.Or(cmp.Compare(a.t.depth, b.t.depth), slices.Compare(a.t.rank, b.t.rank))
+	sort.SliceStable(x.results, func(i, j int) bool {
+		a, b := x.results[i].t, x.results[j].t
+		return cmp.Or(cmp.Compare(a.depth, b.depth), slices.Compare(a.rank, b.rank)) < 0
 	})
 	for _, e := range x.results {
 		r.Usage.Calls += e.r.Usage.Calls

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -442,7 +443,7 @@ func (r *run) batch(ctx context.Context, e inner) (late []string, err error) {
 // settleBatch lets what a batch said be heard.
 func (r *run) settleBatch() {
 	r.pending = nil
-	slices.SortFunc(r.fresh, func(a, b Turn) int { return a.N - b.N })
+	sort.Slice(r.fresh, func(i, j int) bool { return r.fresh[i].N < r.fresh[j].N })
 	for _, t := range r.fresh {
 		_ = r.floor.Say(protocol.Message{From: t.Speaker, Turn: t.N, Content: r.drafted(t)}) // members only: it can't fail
 	}

@@ -1,11 +1,11 @@
 package society
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -115,7 +115,7 @@ func NewLog(store workflow.Store, o LogOptions) *Log {
 		}
 	}
 	for key, list := range l.turns {
-		slices.SortFunc(list, func(a, b Turn) int { return cmp.Compare(a.N, b.N) })
+		sort.Slice(list, func(i, j int) bool { return list[i].N < list[j].N })
 		l.runs = append(l.runs, key)
 	}
 	slices.SortFunc(l.runs, func(a, b string) int { return l.turns[a][0].Started.Compare(l.turns[b][0].Started) })

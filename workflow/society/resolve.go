@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -338,7 +339,7 @@ func (m MajorityVote) count(ctx context.Context, r *run, subs []Submission, vote
 			counts[v]++
 		}
 	}
-	slices.SortStableFunc(subs, func(a, b Submission) int { return counts[b.Agent] - counts[a.Agent] })
+	sort.SliceStable(subs, func(i, j int) bool { return counts[subs[i].Agent] > counts[subs[j].Agent] })
 	top := counts[subs[0].Agent]
 	tied := subs[:0:0]
 	for _, s := range subs {
@@ -446,18 +447,9 @@ func (b BestScore) Resolve(ctx context.Context, subs []Submission) (Verdict, err
 		}
 		return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("no submission has a number in %q", b.Field)}, nil
 	}
-	slices.SortStableFunc(list, func(x, y scored) int {
-		switch {
-		case better(x.score, y.score):
-			return -1
-		case better(y.score, x.score):
-			return 1
-		case x.has && y.has && better(x.second, y.second):
-			return -1
-		case x.has && y.has && better(y.second, x.second):
-			return 1
-		}
-		return 0
+	sort.SliceStable(list, func(i, j int) bool {
+		x, y := &list[i], &list[j]
+		return better(x.score, y.score) || !better(y.score, x.score) && x.has && y.has && better(x.second, y.second)
 	})
 	v := Verdict{Winner: list[0].Agent, Reason: fmt.Sprintf("%s is %v", b.Field, list[0].score)}
 	for _, s := range list {
@@ -483,8 +475,8 @@ func (r *run) labelled(subs []Submission) []Submission {
 
 // inOrder sorts submissions in member order, where they are.
 func (r *run) inOrder(subs []Submission) []Submission {
-	slices.SortFunc(subs, func(a, b Submission) int {
-		return slices.Index(r.i.members, a.Agent) - slices.Index(r.i.members, b.Agent)
+	sort.Slice(subs, func(i, j int) bool {
+		return slices.Index(r.i.members, subs[i].Agent) < slices.Index(r.i.members, subs[j].Agent)
 	})
 	return subs
 }

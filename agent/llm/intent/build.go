@@ -1,10 +1,10 @@
 package intent
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -380,7 +380,7 @@ func (c *compiler) skipWords() error {
 			c.m.skips = append(c.m.skips, ids)
 		}
 	}
-	slices.SortFunc(c.m.skips, func(a, b []int32) int { return cmp.Compare(len(b), len(a)) })
+	sort.Slice(c.m.skips, func(i, j int) bool { return len(c.m.skips[i]) > len(c.m.skips[j]) })
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -87,7 +88,7 @@ func shorten(s string, most int) string {
 }
 
 func (m *Memory) sortEpisodes() {
-	slices.SortFunc(m.episodes, func(a, b Episode) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(m.episodes, func(i, j int) bool { return m.episodes[i].ID < m.episodes[j].ID })
 }
 
 // EpisodeQuery says which episodes are wanted: those that fit everything that

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -85,7 +86,7 @@ func (h *history) span(valid, known time.Time) (from, until time.Time) {
 			borders = append(borders, v.Until)
 		}
 	}
-	slices.SortFunc(borders, time.Time.Compare)
+	sort.Slice(borders, func(i, j int) bool { return borders[i].Before(borders[j]) })
 	holds := h.at(valid, known)
 	for _, b := range borders {
 		if b.After(valid) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -31,14 +32,17 @@ type Hit struct {
 	Score float64 `json:"score,omitempty"` // how alike it is to the query's text
 }
 
+// before is the order of hits: the likest first, then the newest.
+func (h *Hit) before(o *Hit) bool {
+	return cmp.Or(cmp.Compare(o.Score, h.Score), o.Known.Compare(h.Known), cmp.Compare(h.Scope, o.Scope), cmp.Compare(h.Key, o.Key)) < 0
+}
+
 // Recall gives the facts that fit. Its error is that of ctx; that nothing fits
 // is no error.
 func (m *Memory) Recall(ctx context.Context, q Query) ([]Hit, error) {
 	hits := m.matching(q)
 	if q.Text == "" {
-		slices.SortFunc(hits, func(a, b Hit) int {
-			return cmp.Or(b.Known.Compare(a.Known), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
-		})
+		sort.Slice(hits, func(i, j int) bool { return hits[i].before(&hits[j]) })
 		return hits[:min(len(hits), cmp.Or(q.Limit, 10))], ctx.Err()
 	}
 	// Everything else was asked first: what is forgotten or of another scope
@@ -58,9 +62,7 @@ func (m *Memory) Recall(ctx context.Context, q Query) ([]Hit, error) {
 		hits[i].Score = scores[i]
 	}
 	hits = slices.DeleteFunc(hits, func(h Hit) bool { return h.Score < enough })
-	slices.SortFunc(hits, func(a, b Hit) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), b.Known.Compare(a.Known), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Key, b.Key))
-	})
+	sort.Slice(hits, func(i, j int) bool { return hits[i].before(&hits[j]) })
 	return hits[:min(len(hits), cmp.Or(q.Limit, 10))], nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
+	"sort"
 	"time"
 
 	"github.com/ollama/ollama/api"
@@ -68,7 +68,7 @@ func (s *Server) List(ctx context.Context) ([]Installed, error) {
 		in.Loaded = slices.ContainsFunc(ps.Models, func(p api.ProcessModelResponse) bool { return sameModel(p.Name, t.Name) })
 		list = append(list, in)
 	}
-	slices.SortFunc(list, func(a, b Installed) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -217,7 +218,7 @@ func (f *Finder) near(ctx context.Context, text string, among []*item) ([]Match,
 	if !done {
 		found = f.byWords(text, among)
 	}
-	slices.SortStableFunc(found, func(a, b Match) int { return cmp.Compare(b.Score, a.Score) })
+	sort.SliceStable(found, func(i, j int) bool { return found[i].Score > found[j].Score })
 	return found, nil
 }
 

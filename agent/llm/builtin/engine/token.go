@@ -2,7 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -66,7 +66,7 @@ func NewTokenizer(samples []string, size int) *Tokenizer {
 	for w, n := range words {
 		list = append(list, counted{strings.Split(w, ""), w, n})
 	}
-	slices.SortFunc(list, func(a, b counted) int { return strings.Compare(a.word, b.word) })
+	sort.Slice(list, func(i, j int) bool { return list[i].word < list[j].word })
 	for len(t.Tokens) < size {
 		m, n := mostFrequent(list)
 		if n < 2 {
