@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -17,32 +16,24 @@ import (
 type bubble func(f func(ctx context.Context) error) error
 
 // virtual runs f, which may run any number of functions in virtual time, and
-// ends the process with the status f gives. Bubbles are for tests of Go, so
-// this process becomes one, which prints nothing: it ends before that.
-func virtual(f func(b bubble) int) {
-	testing.Init()
-	_ = flag.CommandLine.Parse(nil) // no arguments, no mistakes
-	all := func(string, string) (bool, error) { return true, nil }
-	testing.Main(all, []testing.InternalTest{{Name: "edged", F: func(t *testing.T) {
-		os.Exit(f(func(run func(context.Context) error) error { return inBubble(t, run) }))
-	}}}, nil, nil)
-}
+// ends the process with the status f gives.
+func virtual(f func(b bubble) int) { os.Exit(f(inBubble)) }
 
-func inBubble(t *testing.T, run func(context.Context) error) (err error) {
-	t.Run("test", func(t *testing.T) {
+// inBubble is a bubble. Bubbles are for tests of Go: this one belongs to a test
+// that nobody runs, since what runs tests is large and would be in the binary.
+func inBubble(run func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = errors.Join(err, fmt.Errorf("something of the test does not end: %v", v))
+		}
+	}()
+	synctest.Test(new(testing.T), func(t *testing.T) {
 		defer func() {
 			if v := recover(); v != nil {
-				err = errors.Join(err, fmt.Errorf("something of the test does not end: %v", v))
+				err = fmt.Errorf("edged itself failed: %v\n%s", v, debug.Stack())
 			}
 		}()
-		synctest.Test(t, func(t *testing.T) {
-			defer func() {
-				if v := recover(); v != nil {
-					err = fmt.Errorf("edged itself failed: %v\n%s", v, debug.Stack())
-				}
-			}()
-			err = run(t.Context())
-		})
+		err = run(t.Context())
 	})
 	return err
 }
