@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
-	"html"
 	"strings"
+	"text/template"
 
 	"edged/agent"
 )
@@ -18,7 +18,7 @@ type markup struct{ strings.Builder }
 func (m *markup) add(format string, words ...string) {
 	args := make([]any, len(words))
 	for i, w := range words {
-		args[i] = html.EscapeString(w)
+		args[i] = template.HTMLEscapeString(w)
 	}
 	fmt.Fprintf(m, format, args...)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"mime"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"text/template"
 	"time"
 
 	"edged/cmd/edged/internal/control"
@@ -240,7 +240,7 @@ func (s *Server) note(w http.ResponseWriter, status int, words string) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.slow))
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintf(w, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><title>%s</title><link rel=stylesheet href=\"/page.css\"><pre>%s</pre><p><a href=\"/\">back</a>\n",
-		html.EscapeString(s.o.Name), html.EscapeString(words)) // the client sees what came
+		template.HTMLEscapeString(s.o.Name), template.HTMLEscapeString(words)) // the client sees what came
 }
 
 // pageAsked reports whether a person waits for the answer.

@@ -7,12 +7,12 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"html"
 	"io/fs"
 	"net/http"
 	"path"
 	"strings"
 	"sync"
+	"text/template"
 	"time"
 )
 
@@ -57,7 +57,7 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 	if s.o.Plain != nil {
 		plain = s.plain(may)
 	}
-	page := strings.NewReplacer(markName, html.EscapeString(s.o.Name), markMay, yes, markPlain, plain).Replace(string(b))
+	page := strings.NewReplacer(markName, template.HTMLEscapeString(s.o.Name), markMay, yes, markPlain, plain).Replace(string(b))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.slow))
 	_, _ = w.Write([]byte(page)) // the client sees what came
