@@ -6,7 +6,8 @@ VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo devel)
 # robot spends its time (it makes the binary a tenth larger).
 COLD     = crypto/... net/... vendor/... encoding/... os path/... reflect math/big text/... regexp/... mime/... compress/... testing/... \
            internal/trace/... runtime/pprof os/... log/... flag fmt go.starlark.net/syntax go.starlark.net/resolve github.com/... golang.org/... go.starlark.net/lib/... \
-           edged/cmd/... edged/starlark/lib edged/hw/... edged/background
+           edged/cmd/... edged/starlark/lib edged/hw/... edged/background edged/pool edged/bus/trace \
+           edged/workflow/graph edged/workflow/society/... edged/agent/llm $(addprefix edged/agent/llm/,builtin/train mcp memory ollama openai recall replay schema)
 BUILD    = $(GO) build -trimpath -tags nethttpomithttp2 $(COLD:%=-gcflags=%=-l) -ldflags "-s -w -X main.version=$(VERSION)"
 OUT     ?= dist
 SUDO     = $(shell test "$$(id -u)" = 0 || echo sudo)
