@@ -2,13 +2,16 @@
 export CGO_ENABLED = 0
 GO      ?= go
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo devel)
-# What is shipped is small: no HTTP/2, and no inlining in packages where no
-# robot spends its time (it makes the binary a tenth larger).
+# What is shipped is small: no HTTP/2, names of generic code cut short, and no
+# inlining nor guesses at small slices in packages where no robot spends its
+# time (together they make the binary a tenth larger).
 COLD     = crypto/... net/... vendor/... encoding/... os path/... reflect math/big text/... regexp/... mime/... compress/... testing/... \
            internal/trace/... runtime/pprof os/... log/... flag fmt go.starlark.net/syntax go.starlark.net/resolve github.com/... golang.org/... go.starlark.net/lib/... \
            edged/cmd/... edged/starlark/lib edged/hw/... edged/background edged/pool edged/bus/trace \
            edged/workflow/graph edged/workflow/society/... edged/agent/llm $(addprefix edged/agent/llm/,builtin/train mcp memory ollama openai recall replay schema)
-BUILD    = $(GO) build -trimpath -tags nethttpomithttp2 $(COLD:%=-gcflags=%=-l) -ldflags "-s -w -X main.version=$(VERSION)"
+SHAPES   = -d=maxshapelen=64
+FLAGS    = -gcflags=all=$(SHAPES) $(foreach p,$(COLD),'-gcflags=$p=-l $(SHAPES),variablemakethreshold=0')
+BUILD    = $(GO) build -trimpath -tags nethttpomithttp2 $(FLAGS) -ldflags "-s -w -X main.version=$(VERSION)"
 OUT     ?= dist
 SUDO     = $(shell test "$$(id -u)" = 0 || echo sudo)
 # Tests that need a real peer: Debian's packages.
