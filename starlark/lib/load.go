@@ -198,13 +198,18 @@ func (b *Behaviour) names() starlark.StringDict {
 	return d
 }
 
-// kinds are the types of the values that builtins give.
-func kinds() []value.Describer {
-	return []value.Describer{
-		eventKind, messageKind, subscriptionKind, timerKind, contextKind, viewKind, watchKind, requestKind, volunteerKind,
-		futureKind, agentKind, toolKind, toolsetKind, intentKind, intentsKind, handoffKind, hookKind, stepKind, streamKind, memoryKind, promptKind, resultKind, declinedKind, verdictKind, triggerKind, unitKind, poolKind, poolContextKind,
-		communeKind, interactionKind, edgeKind, resolverKind, appealKind, orderKind, stopKind, artifactKind, submissionKind, workKind, saidKind, floorKind, turnKind,
-		deviceKind, goalKind, matchKind, secretKind, graphKind, gotoKind, guardrailKind, replacementKind, humanKind, retryKind,
+// kinds describe the types of the values that builtins give.
+func kinds() [][]value.Entry {
+	return [][]value.Entry{
+		eventKind.Describe(), messageKind.Describe(), subscriptionKind.Describe(), timerKind.Describe(), contextKind.Describe(), viewKind.Describe(),
+		watchKind.Describe(), requestKind.Describe(), volunteerKind.Describe(), futureKind.Describe(), agentKind.Describe(), toolKind.Describe(),
+		toolsetKind.Describe(), intentKind.Describe(), intentsKind.Describe(), handoffKind.Describe(), hookKind.Describe(), stepKind.Describe(),
+		streamKind.Describe(), memoryKind.Describe(), promptKind.Describe(), resultKind.Describe(), declinedKind.Describe(), verdictKind.Describe(),
+		triggerKind.Describe(), unitKind.Describe(), poolKind.Describe(), poolContextKind.Describe(), communeKind.Describe(), interactionKind.Describe(),
+		edgeKind.Describe(), resolverKind.Describe(), appealKind.Describe(), orderKind.Describe(), stopKind.Describe(), artifactKind.Describe(),
+		submissionKind.Describe(), workKind.Describe(), saidKind.Describe(), floorKind.Describe(), turnKind.Describe(), deviceKind.Describe(),
+		goalKind.Describe(), matchKind.Describe(), secretKind.Describe(), graphKind.Describe(), gotoKind.Describe(), guardrailKind.Describe(),
+		replacementKind.Describe(), humanKind.Describe(), retryKind.Describe(),
 	}
 }
 

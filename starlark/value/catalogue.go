@@ -35,18 +35,15 @@ type ParamDoc struct {
 	Doc        string   `json:"doc,omitempty"`
 }
 
-// Describer is a table that can describe itself: every *Kind is one.
-type Describer interface{ Describe() []Entry }
-
-// Catalogue describes what is predeclared, modules with their members, and the
-// given kinds, sorted by name.
-func Catalogue(predeclared starlark.StringDict, kinds ...Describer) []Entry {
+// Catalogue describes what is predeclared, modules with their members, and kinds
+// as they describe themselves, sorted by name.
+func Catalogue(predeclared starlark.StringDict, kinds ...[]Entry) []Entry {
 	var out []Entry
 	for name, v := range predeclared {
 		out = append(out, describeValue(name, v)...)
 	}
 	for _, k := range kinds {
-		out = append(out, k.Describe()...)
+		out = append(out, k...)
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out

@@ -157,7 +157,8 @@ func (k *Kind[T]) Arg(c *Call, name string) T {
 	return t
 }
 
-// Describe implements [Describer]: the kind, its attributes and its methods.
+// Describe gives the rows of the kind, its attributes and its methods, for
+// [Catalogue].
 func (k *Kind[T]) Describe() []Entry {
 	k.prepare()
 	return k.core.describe()

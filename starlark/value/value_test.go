@@ -312,7 +312,7 @@ func TestKind(t *testing.T) {
 
 func TestCatalogue(t *testing.T) {
 	m := value.NewModule("home", "The home.", lamp).With(starlark.StringDict{"ROOMS": starlark.MakeInt(4)})
-	entries := value.Catalogue(starlark.StringDict{"home": m}, points())
+	entries := value.Catalogue(starlark.StringDict{"home": m}, points().Describe())
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name)
