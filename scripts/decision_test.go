@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"edged/scripts"
 	"edged/starlark/lib"
 	"edged/workflow/society"
 )
@@ -73,7 +72,7 @@ var sights = map[string][]sight{
 // be of the row's type, and asks who sees what on it. That it runs and ends as
 // it should is what the tests of seed/decision are about.
 func TestWhichEdge(t *testing.T) {
-	text, err := fs.ReadFile(scripts.Files, "seed/decision/main.star")
+	text, err := fs.ReadFile(folders, "seed/decision/main.star")
 	if err != nil {
 		t.Fatal(err)
 	}

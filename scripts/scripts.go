@@ -28,14 +28,14 @@
 //	seed/graph_edge    every kind of edge of an execution graph
 //	seed/protocols     how messages flow during each round
 //
-// A copy is in the binary:
+// A copy of those that a verb hands out is in the binary:
 //
 //	guard, err := fs.Sub(scripts.Files, "guard")
 package scripts
 
 import "embed"
 
-// Files are the folders of the behaviours.
+// Files are the folders that "edged demo" and "edged new" copy.
 //
-//go:embed home guard sensors seed planner butler mcp society
+//go:embed home guard
 var Files embed.FS

@@ -14,11 +14,13 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"edged/scripts"
 	"edged/starlark/lib"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
+
+// folders are those of all behaviours.
+var folders = os.DirFS(".")
 
 // A robot is a folder with a main.star.
 type robot struct {
@@ -31,11 +33,11 @@ type robot struct {
 // robots finds all of them.
 func robots(t *testing.T) (list []robot) {
 	t.Helper()
-	err := fs.WalkDir(scripts.Files, ".", func(p string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(folders, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != "main.star" {
 			return err
 		}
-		files, err := fs.Sub(scripts.Files, path.Dir(p))
+		files, err := fs.Sub(folders, path.Dir(p))
 		if err != nil {
 			return err
 		}
@@ -128,7 +130,7 @@ func run(t *testing.T, folder string, o lib.TestOptions) {
 // TestFolders wants every folder to be a robot's, or one of robots.
 func TestFolders(t *testing.T) {
 	list := robots(t)
-	err := fs.WalkDir(scripts.Files, ".", func(p string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(folders, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() || p == "." {
 			return err
 		}
