@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo devel)
 # What is shipped is small: no HTTP/2, names of generic code cut short, and no
 # inlining nor guesses at small slices in packages where no robot spends its
 # time (together they make the binary a tenth larger).
-COLD     = crypto/... net/... vendor/... encoding/... os path/... reflect math/big text/... regexp/... mime/... compress/... testing/... \
+COLD     = crypto/... net/... vendor/... encoding/... errors io/... os strings syscall unicode path/... reflect internal/reflectlite math/big text/... regexp/... mime/... compress/... testing/... \
            internal/trace/... runtime/pprof os/... log/... flag fmt go.starlark.net/syntax go.starlark.net/resolve github.com/... golang.org/... go.starlark.net/lib/... \
            edged/cmd/... edged/starlark/lib edged/hw/... edged/background edged/pool edged/bus/trace \
            edged/workflow/graph edged/workflow/society/... edged/agent/llm $(addprefix edged/agent/llm/,builtin/train mcp memory ollama openai recall replay schema)
