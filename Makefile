@@ -6,7 +6,7 @@ VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo devel)
 # inlining nor guesses at small slices in packages where no robot spends its
 # time (together they make the binary a tenth larger).
 COLD     = crypto/... net/... vendor/... encoding/... errors io/... os strings syscall unicode path/... reflect internal/reflectlite math/big text/... regexp/... mime/... compress/... testing/... \
-           internal/trace/... runtime/pprof os/... log/... flag fmt go.starlark.net/syntax go.starlark.net/resolve github.com/... golang.org/... go.starlark.net/lib/... \
+           internal/trace/... runtime/pprof os/... log/... flag fmt go.starlark.net/syntax go.starlark.net/resolve go.starlark.net/internal/... github.com/... go.etcd.io/... golang.org/... go.starlark.net/lib/... \
            edged/cmd/... edged/starlark/lib edged/hw/... edged/background edged/pool edged/bus/trace \
            edged/workflow/graph edged/workflow/society/... edged/agent/llm $(addprefix edged/agent/llm/,builtin/train mcp memory ollama openai recall replay schema)
 SHAPES   = -d=maxshapelen=64
