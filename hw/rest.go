@@ -6,6 +6,7 @@ package hw
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"edged/bus"
@@ -65,9 +66,9 @@ func (a *actuator) insist() {
 
 // makeRest calls the device and tells who wait.
 func (a *actuator) makeRest() {
-	ctx, cancel := context.WithTimeout(context.Background(), restTimeout)
-	err := safely(func() error { return a.dev.Rest(ctx) })
-	cancel()
+	p := patience{until: time.Now().Add(restTimeout)}
+	err := safely(func() error { return a.dev.Rest(&p) })
+	p.end()
 
 	a.mu.Lock()
 	a.resting = false
@@ -129,4 +130,49 @@ func (r *Rig) backoff(tries int) time.Duration {
 		}
 	}
 	return d
+}
+
+// patience is the context of a Rest: one with a timeout whose timer is made
+// when the driver asks for Done. Most never do, and twenty timers would be
+// half of the time that a stop takes.
+type patience struct {
+	until time.Time
+
+	mu     sync.Mutex      // guards everything below
+	timed  context.Context // nil until somebody asked
+	cancel context.CancelFunc
+	over   bool
+}
+
+// Deadline implements context.Context.
+func (p *patience) Deadline() (time.Time, bool) { return p.until, true }
+
+// Value implements context.Context.
+func (p *patience) Value(any) any { return nil }
+
+// Done implements context.Context.
+func (p *patience) Done() <-chan struct{} { return p.context().Done() }
+
+// Err implements context.Context.
+func (p *patience) Err() error { return p.context().Err() }
+
+func (p *patience) context() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timed == nil {
+		p.timed, p.cancel = context.WithDeadline(context.Background(), p.until)
+		if p.over {
+			p.cancel()
+		}
+	}
+	return p.timed
+}
+
+// end says that nobody needs it any more.
+func (p *patience) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over = true; p.cancel != nil {
+		p.cancel()
+	}
 }

@@ -21,7 +21,7 @@ var suites = map[string][]suite{
 	"bus":    {{"../..", "./bus", ".", "0.2s"}},
 	"board":  {{"../..", "./blackboard", ".", "0.2s"}},
 	"script": {{"../..", "./starlark/lib", "Handler", "0.2s"}, {".", "./lua", ".", "0.2s"}},
-	"hw":     {{"../..", "./hw", "Stop", "0.2s"}},
+	"hw":     {{"../..", "./hw", "Stop", "1s"}},
 	"models": {
 		{"../..", "./agent/llm", "Turn", "0.2s"}, {"../..", "./agent/llm/intent", "Compile1000|Match", "0.2s"},
 		{"../..", "./agent/llm/builtin", "Token|Score", "0.2s"}, {"../..", "./hw/stopword", "Stops", "0.2s"},
