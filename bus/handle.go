@@ -46,6 +46,12 @@ func (s *Subscription) work(h func(context.Context, Event) error) (again bool) {
 	}()
 	for {
 		ok, more := s.take(&e)
+		if !ok && more {
+			ctx, e = nil, Event{} // what is done may be collected while it sleeps
+			s.makeContexts(1)
+			e = <-s.wake
+			ok = s.handed(&e)
+		}
 		switch {
 		case ok:
 			ctx = s.cause(&e)
@@ -54,9 +60,6 @@ func (s *Subscription) work(h func(context.Context, Event) error) (again bool) {
 			}
 		case !more:
 			return false
-		default:
-			ctx, e = nil, Event{} // what is done may be collected while it sleeps
-			<-s.wake
 		}
 	}
 }
@@ -64,13 +67,18 @@ func (s *Subscription) work(h func(context.Context, Event) error) (again bool) {
 // cause makes the handler's context. While events queue up, contexts are made
 // by the handful; a handler that keeps one keeps its neighbours too.
 func (s *Subscription) cause(e *Event) context.Context {
-	if len(s.contexts) == 0 {
-		s.contexts = make([]Caused, 1+s.hand.left())
-	}
+	s.makeContexts(1 + s.hand.left())
 	c := &s.contexts[0]
 	s.contexts = s.contexts[1:]
 	c.Context, c.link = s.ctx, link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: e.Hops}
 	return c
+}
+
+// makeContexts sees to it that there is a context to take.
+func (s *Subscription) makeContexts(n int) {
+	if len(s.contexts) == 0 {
+		s.contexts = make([]Caused, n)
+	}
 }
 
 func (s *Subscription) failed(ctx context.Context, e Event, err error) {

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 )
 
 // A Line is a topic that much is staged on: its name is checked once, and who
@@ -10,6 +11,7 @@ import (
 type Line struct {
 	b     *Bus
 	topic string
+	quiet atomic.Uint64 // gen when it was seen that nobody listens, plus one
 
 	// Touched only by who holds busy.
 	subs []*Subscription
@@ -35,13 +37,20 @@ func (l *Line) Stage(ctx context.Context, source string, v any) (e Event, err er
 		return e, err
 	}
 	s := b.state.Load()
-	if s&flags != 0 || !b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
+	e.Seq = (s + oneSeq) / oneSeq
+	if s&flags == 0 && l.quiet.Load() == b.gen.Load()+1 && b.state.CompareAndSwap(s, s+oneSeq) {
+		return e, nil // who subscribes now comes after it
+	}
+	if s = b.state.Load(); s&flags != 0 || !b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
 		b.defers(&e)
 		return e, nil
 	}
 	e.Seq = (s + oneSeq) / oneSeq
 	if g := b.gen.Load(); g != l.gen {
 		l.subs, l.gen = b.match(l.topic), g
+		if len(l.subs) == 0 {
+			l.quiet.Store(g + 1)
+		}
 	}
 	if len(l.subs) > 0 || !b.state.CompareAndSwap(s+oneSeq|flagBusy, s+oneSeq) {
 		b.hold(&e, l.subs, l.gen)

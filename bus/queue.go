@@ -64,17 +64,19 @@ func (s *Subscription) push(e *Event) {
 		s.mu.Unlock()
 		return
 	}
-	if s.put(e) && s.waiting {
+	if s.waiting { // then nothing is queued: it need not go through the ring
 		s.waiting = false
+		s.stats.Taken++
 		s.mu.Unlock()
-		s.wake <- struct{}{}
+		s.wake <- *e
 		return
 	}
+	s.put(e)
 	s.mu.Unlock()
 }
 
 // put applies the overflow policy; the caller holds mu.
-func (s *Subscription) put(e *Event) bool {
+func (s *Subscription) put(e *Event) {
 	byTopic := s.opt.Overflow >= Latest
 	if byTopic && (s.opt.Overflow == Latest || s.n >= s.opt.Limit) {
 		if at, ok := s.slots[e.Topic]; ok {
@@ -85,11 +87,11 @@ func (s *Subscription) put(e *Event) bool {
 				*slot = *e
 			}
 			s.stats.Replaced++
-			return true
+			return
 		}
 	}
 	if s.n+s.held >= s.opt.Limit && s.n+s.hand.left() >= s.opt.Limit && !s.makeRoom() {
-		return false
+		return
 	}
 	if s.n == len(s.ring) {
 		s.grow()
@@ -103,7 +105,6 @@ func (s *Subscription) put(e *Event) bool {
 		}
 		s.slots[e.Topic] = at
 	}
-	return true
 }
 
 // makeRoom gives up what the policy says; it reports whether the new event
@@ -156,7 +157,8 @@ func (s *Subscription) pop() *Event {
 }
 
 // take gives the next event, or says whether there will be more; if so, the
-// reader waits for wake.
+// reader waits for wake, which gives it the event, or one without a topic when
+// there is something else to look at.
 func (s *Subscription) take(e *Event) (ok, more bool) {
 	if s.hand.claim(e) {
 		return true, true
@@ -175,6 +177,22 @@ func (s *Subscription) take(e *Event) (ok, more bool) {
 		s.fillHand()
 	}
 	return true, true
+}
+
+// handed reports whether wake brought an event; one that comes after Close is
+// discarded like all that was queued.
+func (s *Subscription) handed(e *Event) bool {
+	if e.Topic == "" {
+		return false
+	}
+	if s.closed.Load() {
+		s.mu.Lock()
+		s.stats.Taken--
+		s.stats.Discarded++
+		s.mu.Unlock()
+		return false
+	}
+	return true
 }
 
 // fillHand takes some more; the caller holds mu and the hand is empty.

@@ -47,7 +47,7 @@ type Subscription struct {
 
 	ctx    context.Context // what handlers run under
 	closed atomic.Bool
-	wake   chan struct{} // one token when a waiting reader has something to do
+	wake   chan Event // to a waiting reader: the next event, or one without a topic when it is to look itself
 
 	_        line
 	refused  atomic.Uint64
@@ -123,7 +123,7 @@ func (b *Bus) subscription(filter string, q Queue, tap func(Event)) (*Subscripti
 	if q.Limit <= 0 {
 		q.Limit = 64
 	}
-	return &Subscription{b: b, filters: filters, opt: q, tap: tap, since: b.Seq(), ctx: b.ctx, wake: make(chan struct{}, 1)}, nil
+	return &Subscription{b: b, filters: filters, opt: q, tap: tap, since: b.Seq(), ctx: b.ctx, wake: make(chan Event, 1)}, nil
 }
 
 func (s *Subscription) matches(topic string) bool {
@@ -173,17 +173,19 @@ func (s *Subscription) Next(ctx context.Context) (Event, error) {
 			return Event{}, ErrClosed
 		}
 		select {
-		case <-s.wake:
+		case e = <-s.wake:
 		case <-ctx.Done():
 			s.mu.Lock()
-			if !s.waiting { // a token is on its way or here
-				s.mu.Unlock()
-				<-s.wake
-				s.mu.Lock()
-			}
+			waiting := s.waiting
 			s.waiting = false
 			s.mu.Unlock()
-			return Event{}, ctx.Err()
+			if waiting {
+				return Event{}, ctx.Err()
+			}
+			e = <-s.wake // it is on its way or here
+		}
+		if s.handed(&e) {
+			return e, nil
 		}
 	}
 }
@@ -227,7 +229,7 @@ func (s *Subscription) finish() {
 	s.finished = true
 	if s.waiting {
 		s.waiting = false
-		s.wake <- struct{}{}
+		s.wake <- Event{}
 	}
 }
 

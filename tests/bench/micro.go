@@ -18,7 +18,7 @@ type figures map[string]map[string][]float64
 type suite struct{ dir, pkg, regex, time string }
 
 var suites = map[string][]suite{
-	"bus":    {{"../..", "./bus", ".", "0.2s"}},
+	"bus":    {{"../..", "./bus", "Publish|Queue", "0.2s"}, {"../..", "./bus", "Latency", "2s"}},
 	"board":  {{"../..", "./blackboard", ".", "0.2s"}},
 	"script": {{"../..", "./starlark/lib", "Handler", "0.2s"}, {".", "./lua", ".", "0.2s"}},
 	"hw":     {{"../..", "./hw", "Stop", "1s"}},
