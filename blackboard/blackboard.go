@@ -97,7 +97,7 @@ type Board struct {
 	store *store // nil in memory
 	done  bool   // the file is closed for good; guarded by committer.running
 
-	mu      sync.RWMutex // guards everything below but the counters; never held while calling out
+	mu      sync.Mutex // guards everything below but the counters; never held while calling out
 	entries map[string]*entry
 	rules   []declared
 	closed  bool
@@ -214,21 +214,21 @@ func (b *Board) Close() error {
 
 // Get gives the value of a key and whether there is one.
 func (b *Board) Get(key string) (any, bool) {
-	b.mu.RLock()
+	b.mu.Lock()
 	e := b.entries[key]
 	if e == nil || !e.present {
-		b.mu.RUnlock()
+		b.mu.Unlock()
 		return nil, false
 	}
 	v := e.value
-	b.mu.RUnlock()
+	b.mu.Unlock()
 	return v, true
 }
 
 // Entry gives a key with version, time and writer.
 func (b *Board) Entry(key string) (Entry, bool) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	e := b.entries[key]
 	if e == nil || !e.present {
 		return Entry{}, false
@@ -239,8 +239,8 @@ func (b *Board) Entry(key string) (Entry, bool) {
 // Damaged gives the error of a key whose stored record was not what had been
 // written, until somebody sets or deletes the key.
 func (b *Board) Damaged(key string) error {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return b.damaged[key]
 }
 

@@ -363,9 +363,9 @@ func TestContextEndsTheWait(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { set(t, d, "leader", 1, SetOptions{Mode: Sync}) })
 	for {
-		d.mu.RLock()
+		d.mu.Lock()
 		n := d.commits.next
-		d.mu.RUnlock()
+		d.mu.Unlock()
 		if n != nil {
 			break
 		}

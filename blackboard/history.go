@@ -76,8 +76,8 @@ func covers(pattern, key string) bool {
 // included; deletions are left out. It is empty unless the key was declared
 // with History.
 func (b *Board) History(key string, n int) []Entry {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	e := b.entries[key]
 	if e == nil {
 		return nil

@@ -198,9 +198,9 @@ func (j *Journal) Remove(ids ...uint64) error {
 // All ranges over the records, oldest first, as of the call. They must not be
 // changed.
 func (j *Journal) All() iter.Seq2[uint64, []byte] {
-	j.b.mu.RLock()
+	j.b.mu.Lock()
 	order, recs := slices.Clone(j.order), maps.Clone(j.recs)
-	j.b.mu.RUnlock()
+	j.b.mu.Unlock()
 	return func(yield func(uint64, []byte) bool) {
 		for _, id := range order {
 			if rec, ok := recs[id]; ok && !yield(id, rec) {
@@ -212,15 +212,15 @@ func (j *Journal) All() iter.Seq2[uint64, []byte] {
 
 // Len is the number of records.
 func (j *Journal) Len() int {
-	j.b.mu.RLock()
-	defer j.b.mu.RUnlock()
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
 	return len(j.recs)
 }
 
 // Bytes is the size of all records together.
 func (j *Journal) Bytes() int64 {
-	j.b.mu.RLock()
-	defer j.b.mu.RUnlock()
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
 	return j.bytes
 }
 

@@ -91,8 +91,8 @@ func (r *Records) write(ctx context.Context, name string, v []byte, sync bool) e
 
 // Get gives a record, which must not be changed.
 func (r *Records) Get(name string) ([]byte, bool) {
-	r.b.mu.RLock()
-	defer r.b.mu.RUnlock()
+	r.b.mu.Lock()
+	defer r.b.mu.Unlock()
 	v, ok := r.recs[name]
 	return v, ok
 }
@@ -103,12 +103,12 @@ func (r *Records) All() iter.Seq2[string, []byte] {
 		name string
 		v    []byte
 	}
-	r.b.mu.RLock()
+	r.b.mu.Lock()
 	recs := make([]record, 0, len(r.recs))
 	for name, v := range r.recs {
 		recs = append(recs, record{name, v})
 	}
-	r.b.mu.RUnlock()
+	r.b.mu.Unlock()
 	return func(yield func(string, []byte) bool) {
 		sort.Slice(recs, func(i, j int) bool { return recs[i].name < recs[j].name })
 		for _, one := range recs {

@@ -308,8 +308,8 @@ func (b *Board) Fail(_ context.Context, author string, r *Request, reason string
 
 // Pending lists the open requests of a key, oldest first; "" means of all keys.
 func (b *Board) Pending(key string) []*Request {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	var out []*Request
 	for _, l := range b.reqs.lines {
 		if key != "" && l.key != key {

@@ -470,9 +470,9 @@ func TestNothingLeftAfter100000Rounds(t *testing.T) {
 	if n := runtime.NumGoroutine(); n > before {
 		t.Errorf("%d goroutines, %d before", n, before)
 	}
-	d.mu.RLock()
+	d.mu.Lock()
 	lines := len(d.reqs.lines)
-	d.mu.RUnlock()
+	d.mu.Unlock()
 	s := d.Status()
 	if s.Requests != 0 || s.Keys != 0 || lines > idleLines || hub.Timers().Len() != 0 {
 		t.Errorf("left: %d requests, %d keys, %d lines, %d timers", s.Requests, s.Keys, lines, hub.Timers().Len())

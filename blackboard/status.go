@@ -48,8 +48,8 @@ func (b *Board) Status() Status {
 	for _, w := range watches {
 		st.Collapsed += w.Collapsed()
 	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, e := range b.entries {
 		if e.present {
 			st.Keys++
@@ -74,14 +74,14 @@ func (b *Board) Status() Status {
 
 // Keys lists the keys with a prefix, sorted.
 func (b *Board) Keys(prefix string) []string {
-	b.mu.RLock()
+	b.mu.Lock()
 	keys := make([]string, 0, len(b.entries))
 	for k, e := range b.entries {
 		if e.present && strings.HasPrefix(k, prefix) {
 			keys = append(keys, k)
 		}
 	}
-	b.mu.RUnlock()
+	b.mu.Unlock()
 	slices.Sort(keys)
 	return keys
 }
@@ -89,8 +89,8 @@ func (b *Board) Keys(prefix string) []string {
 // Snapshot gives all values of the keys with a prefix as of one moment. The
 // map is the caller's.
 func (b *Board) Snapshot(prefix string) map[string]any {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	m := make(map[string]any)
 	for k, e := range b.entries {
 		if e.present && strings.HasPrefix(k, prefix) {

@@ -129,9 +129,9 @@ func (b *Board) reopen(puts []put) *StoreError {
 		anew = false
 	}
 	if anew {
-		b.mu.RLock()
+		b.mu.Lock()
 		puts = append(b.everything(), puts...)
-		b.mu.RUnlock()
+		b.mu.Unlock()
 	}
 	n, err := s.commit(puts, anew)
 	if err != nil {
@@ -186,8 +186,8 @@ func (b *Board) everything() []put {
 }
 
 func (b *Board) troubled() *StoreError {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return b.commits.trouble
 }
 
