@@ -207,6 +207,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func BenchmarkRequest(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the program does at start
 	ctx := context.Background()
 	b.Run("limit", func(b *testing.B) {
 		l := newLimit()

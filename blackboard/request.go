@@ -99,7 +99,8 @@ type requests struct {
 
 // line is the queue of one key, oldest first.
 type line struct {
-	key, topic  string
+	key         string
+	out         *bus.Line // of its events
 	first, last *Request
 	volunteers  []*Volunteer
 	syncs       []*Watch
@@ -111,11 +112,13 @@ const idleLines = 64
 
 func (q *requests) init() { q.lines, q.open, q.found = map[string]*line{}, 0, nil }
 
-func (q *requests) line(key string) *line {
-	l := q.lines[key]
+// lineOf gives the line of a key; the caller holds mu and has checked the key.
+func (b *Board) lineOf(key string) *line {
+	l := b.reqs.lines[key]
 	if l == nil {
-		l = &line{key: key, topic: topic(requestRoom, key)}
-		q.lines[key] = l
+		l = &line{key: key}
+		l.out, _ = b.bus.Line(topic(requestRoom, key))
+		b.reqs.lines[key] = l
 	}
 	return l
 }
@@ -177,7 +180,7 @@ func (q *requests) room(b *Board) error {
 // admit puts a request into its line and stages its event; the caller holds mu
 // and, if here, calls r.run when it has released it.
 func (b *Board) admit(ctx context.Context, r *Request, here bool) {
-	l := b.reqs.line(r.Key)
+	l := b.lineOf(r.Key)
 	r.q, r.prev = l, l.last
 	if l.last == nil {
 		l.first = r
@@ -189,7 +192,7 @@ func (b *Board) admit(ctx context.Context, r *Request, here bool) {
 	if r.timeout > 0 {
 		r.expiry = b.wheel.After(r.timeout, func() { b.giveUp(r) })
 	}
-	ev, _ := b.bus.Stage(ctx, r.From, l.topic, r)
+	ev, _ := l.out.Stage(ctx, r.From, r)
 	r.ctx.Caused = bus.CausedBy(ctx, ev)
 	if len(b.watches.sync) == 0 {
 		return
@@ -338,7 +341,7 @@ func (b *Board) offerWaiting(w *Watch) {
 				c := &toldCtx{bus.CausedBy(context.Background(), r.ctx.Event()), w}
 				waits = append(waits, wait{w, w.queue.push(told{c, nil, r})})
 			default:
-				_, _ = b.bus.Stage(context.Background(), r.From, l.topic, &offer{r, w})
+				_, _ = l.out.Stage(context.Background(), r.From, &offer{r, w})
 			}
 		}
 	}

@@ -63,10 +63,10 @@ func (b *Board) Volunteer(key string, o VolunteerOptions, h func(ctx context.Con
 		v.subs = append(v.subs, s)
 	}
 	b.mu.Lock()
-	l := b.reqs.line(key)
+	l := b.lineOf(key)
 	l.volunteers = append(l.volunteers, v)
 	if r := l.first; r != nil {
-		_, _ = b.bus.Stage(context.Background(), r.From, l.topic, &offer{r, v})
+		_, _ = l.out.Stage(context.Background(), r.From, &offer{r, v})
 	}
 	b.mu.Unlock()
 	b.bus.Deliver()
@@ -269,7 +269,7 @@ func (b *Board) release(r *Request) {
 		c.lease = nil
 	}
 	c.owner, c.resting = nil, false
-	_, _ = b.bus.Stage(context.Background(), r.From, r.q.topic, &offer{r, toVolunteers{}})
+	_, _ = r.q.out.Stage(context.Background(), r.From, &offer{r, toVolunteers{}})
 }
 
 func (b *Board) leaseOver(r *Request, round int) {
