@@ -13,6 +13,13 @@ var ErrPayload = errors.New("payload is not JSON")
 
 const maxDepth = 64
 
+var errDeep = fmt.Errorf("%w: more than %d levels deep", ErrPayload, maxDepth)
+
+// Owned is a JSON tree that its publisher made for the bus and gives away: it
+// isn't copied, so nobody may change it or its parts afterwards. They must be
+// of the types that [Event.Payload] lists, without NaN and infinities.
+type Owned map[string]any
+
 // Freeze makes an immutable JSON tree of a Go value: scalars as they are,
 // containers copied, structs by their JSON form. It is what [Bus.Publish] does
 // to every payload. NaN, infinities, cycles and more than 64 levels are errors.
@@ -46,6 +53,11 @@ func freeze(v any) (any, error) {
 			return nil, err
 		}
 		return &shared{tree: t}, nil
+	case Owned:
+		if tooDeep(map[string]any(x), 0) {
+			return nil, errDeep
+		}
+		return &shared{tree: map[string]any(x)}, nil
 	case []string:
 		l := make([]any, len(x))
 		for i, s := range x {
@@ -63,9 +75,28 @@ func freeze(v any) (any, error) {
 	return &shared{raw: b}, nil
 }
 
+// tooDeep reports whether a tree goes on below the deepest level.
+func tooDeep(v any, depth int) bool {
+	switch x := v.(type) {
+	case []any:
+		for _, e := range x {
+			if tooDeep(e, depth+1) {
+				return true
+			}
+		}
+	case map[string]any:
+		for _, e := range x {
+			if tooDeep(e, depth+1) {
+				return true
+			}
+		}
+	}
+	return depth > maxDepth
+}
+
 func copyTree(v any, depth int) (any, error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("%w: more than %d levels deep", ErrPayload, maxDepth)
+		return nil, errDeep
 	}
 	switch x := v.(type) {
 	case []any:

@@ -70,7 +70,7 @@ type link struct {
 	counters
 
 	taps []*bus.Subscription
-	idle func() bool // a message that isn't retained would reach nobody; may be nil
+	idle func(topic string) bool // a message that isn't retained would reach nobody; may be nil
 
 	mu       sync.Mutex // guards reported
 	reported map[string]time.Time
@@ -94,7 +94,7 @@ func (l *link) listen(send func(e bus.Event, r Route, v verdict, payload []byte)
 	for i, r := range l.Publish {
 		tap, err := l.bus.Tap(r.Filter, func(e bus.Event) {
 			v := l.outward(e.Topic)
-			if v.route != i || !l.leaves(e, r) || l.idle != nil && !e.Keep && !r.Retain && l.idle() {
+			if v.route != i || !l.leaves(e, r) || l.idle != nil && !e.Keep && !r.Retain && l.idle(v.topic) {
 				return
 			}
 			if p, ok := l.encode(e, r, v); ok {

@@ -16,7 +16,7 @@ type Port interface {
 	// acknowledgement; an error means that they don't get one.
 	Receive(f func(topic string, payload []byte, qos byte, retain bool) error)
 	// Quiet reports that a message without retain would reach nobody.
-	Quiet() bool
+	Quiet(topic string) bool
 }
 
 // LocalOptions of a Local. The zero value maps nothing; All is the usual

@@ -37,6 +37,9 @@ func (b *Behaviour) publish(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m, ok := payload.(map[string]any); ok {
+		payload = bus.Owned(m) // it was made from the script's value just now
+	}
 	say := b.host.Bus.Publish
 	if c.Bool("retain") {
 		say = b.host.Bus.Retain

@@ -57,6 +57,8 @@ type Broker struct {
 	take   atomic.Pointer[func(topic string, payload []byte, qos byte, retain bool) error]
 	taken  atomic.Uint64 // order of messages; see hook.OnPublish
 
+	audience audience
+
 	refused atomic.Uint64
 }
 
@@ -197,9 +199,9 @@ func (b *Broker) Publish(topic string, payload []byte, qos byte, retain bool) er
 	return nil
 }
 
-// Quiet reports that no client is known, so that a message without retain
-// would reach nobody.
-func (b *Broker) Quiet() bool { return b.server.Clients.Len() <= 1 } // one is ourselves
+// Quiet reports that nobody subscribed to a topic, so that a message without
+// retain would reach nobody.
+func (b *Broker) Quiet(topic string) bool { return b.audience.quiet(b.server, topic) }
 
 // Serve answers clients until ctx ends, then closes every connection and
 // returns nil. It can run once.

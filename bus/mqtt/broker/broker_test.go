@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,6 +152,53 @@ func TestSession(t *testing.T) {
 	}
 	got, err := tool(t, "mosquitto_sub", port, "-t", "n", "-q", "1", "-i", "me", "-c", "-C", "500", "-W", "10")
 	if err != nil || got != want.String() {
+		t.Errorf("got %q (%v)", got, err)
+	}
+}
+
+// Who subscribes gets what comes from then on, also of a topic that nobody
+// wanted before; who is away with a session still counts.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	var took atomic.Int64
+	b, port := serve(t, broker.Options{}, func(string, []byte, byte, bool) error { took.Add(1); return nil })
+	quiet := func(when, topic string, want bool) {
+		t.Helper()
+		if got := b.Quiet(topic); got != want {
+			t.Errorf("%s: Quiet(%q) is %v", when, topic, got)
+		}
+	}
+	for i := range 2 { // the second time it is known
+		peer.Pub(t, port, "-t", "x/1", "-m", "unheard", "-q", fmt.Sprint(i+1))
+	}
+	if took.Load() != 2 {
+		t.Errorf("taken in: %d of 2", took.Load())
+	}
+	quiet("before", "x/1", true)
+	t.Run("while somebody listens", func(t *testing.T) {
+		out := sub(t, port, "-t", "x/+")
+		peer.Pub(t, port, "-t", "x/1", "-m", "outside")
+		if err := b.Publish("x/1", []byte("inside"), 0, false); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "both came", func() bool {
+			return strings.Contains(out.String(), "x/1 outside") && strings.Contains(out.String(), "x/1 inside")
+		})
+		quiet("now", "x/1", false)
+		quiet("now", "x", true)
+		quiet("now", "x/1/2", true)
+		if strings.Contains(out.String(), "unheard") {
+			t.Error("a message from before came")
+		}
+	})
+	eventually(t, "quiet again", func() bool { return b.Quiet("x/1") })
+	if out, err := tool(t, "mosquitto_sub", port, "-t", "x/#", "-q", "1", "-i", "me", "-c", "-E"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	quiet("for one who is away", "x/1", false)
+	quiet("for one who is away", "x", false)
+	peer.Pub(t, port, "-t", "x/1", "-m", "kept for me", "-q", "1")
+	if got, err := tool(t, "mosquitto_sub", port, "-t", "x/#", "-q", "1", "-i", "me", "-c", "-C", "1", "-W", "10"); err != nil || got != "kept for me\n" {
 		t.Errorf("got %q (%v)", got, err)
 	}
 }

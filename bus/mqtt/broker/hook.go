@@ -17,7 +17,8 @@ func (h *hook) ID() string { return "edged" }
 
 func (h *hook) Provides(what byte) bool {
 	switch what {
-	case mochi.OnConnectAuthenticate, mochi.OnACLCheck, mochi.OnPublish, mochi.OnWillSent:
+	case mochi.OnConnectAuthenticate, mochi.OnACLCheck, mochi.OnPublish, mochi.OnWillSent,
+		mochi.OnSessionEstablished, mochi.OnSubscribed, mochi.OnUnsubscribed:
 		return true
 	}
 	return false
@@ -60,8 +61,17 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 	if err := h.pass(pk); err != nil {
 		return pk, errors.Join(packets.ErrRejectPacket, err)
 	}
+	if !pk.FixedHeader.Retain && h.b.Quiet(pk.TopicName) {
+		return pk, packets.CodeSuccessIgnore // acknowledged, and over
+	}
 	return pk, nil
 }
+
+// OnSessionEstablished, OnSubscribed and OnUnsubscribed are called when who
+// hears what has changed.
+func (h *hook) OnSessionEstablished(*mochi.Client, packets.Packet) { h.b.audience.changed() }
+func (h *hook) OnSubscribed(*mochi.Client, packets.Packet, []byte) { h.b.audience.changed() }
+func (h *hook) OnUnsubscribed(*mochi.Client, packets.Packet)       { h.b.audience.changed() }
 
 // OnWillSent passes on the last will of a client that was lost.
 func (h *hook) OnWillSent(_ *mochi.Client, pk packets.Packet) { _ = h.pass(pk) }
