@@ -18,8 +18,8 @@ import (
 )
 
 // A Bridge carries events to and from a broker outside, as long as Serve runs.
-// Paho connects, subscribes, keeps the connection alive and reads what comes;
-// acknowledgements and outbound messages are the bridge's own (see wire).
+// Paho connects, subscribes and keeps the connection alive; the messages of both
+// ways and their acknowledgements are the bridge's own (see conn and wire).
 type Bridge struct {
 	w    *wire
 	o    Options
@@ -143,7 +143,7 @@ func (br *Bridge) connect(stop context.Context) (present bool, err error) {
 	l := &line{w: br.w, extra: br.birth, fail: cancel}
 	var raw net.Conn
 	unhook := func() bool { return true }
-	o := br.options(l, func() (net.Conn, error) {
+	o := br.options(func() (net.Conn, error) {
 		c, err := br.addr.dial(ctx, br.o.Timeout)
 		if err != nil {
 			return nil, err
@@ -216,12 +216,11 @@ func (br *Bridge) birth(topic string, payload []byte, retained bool) {
 	}
 }
 
-func (br *Bridge) options(l *line, open func() (net.Conn, error)) *paho.ClientOptions {
+func (br *Bridge) options(open func() (net.Conn, error)) *paho.ClientOptions {
 	o := paho.NewClientOptions().AddBroker(br.addr.url.String()).
 		SetProtocolVersion(4). // else a refusal is tried again with 3.1
 		SetClientID(br.o.ClientID).SetUsername(br.o.Username).SetPassword(br.o.Password).
 		SetCleanSession(false).SetAutoReconnect(false).SetConnectRetry(false).SetStore(noStore{}).
-		SetAutoAckDisabled(true).SetOrderMatters(true).SetDefaultPublishHandler(l.take).
 		SetKeepAlive(br.o.KeepAlive).SetPingTimeout(br.o.Timeout).
 		SetConnectTimeout(br.o.Timeout).SetWriteTimeout(br.o.Timeout).
 		SetBinaryWill(br.status(), []byte("offline"), 1, true)

@@ -13,7 +13,9 @@ import (
 
 // conn stands between Paho and the network. It reads every fixed header first,
 // so that no packet above the limit is ever allocated, and keeps for the bridge
-// what belongs to the bridge: the acknowledgements.
+// what belongs to the bridge: the messages and the acknowledgements. Paho would
+// hand a message from goroutine to goroutine three times, and each time may
+// wait for a processor to wake up.
 //
 // A PUBLISH above the limit is read past and acknowledged, because a broker
 // would send it again for ever; anything else above the limit ends the
@@ -24,7 +26,10 @@ type conn struct {
 	max     int
 	timeout time.Duration // of one write
 	sink    sink
-	left    int // bytes of the packet that Paho is reading; touched by the reader only
+
+	// Touched by the reader only.
+	left  int    // bytes of the packet that Paho is reading
+	topic string // of the last message, most likely of the next one too
 
 	write sync.Mutex // held for one write
 }
@@ -33,6 +38,7 @@ type conn struct {
 // and must not block.
 type sink interface {
 	acknowledged(kind byte, id uint16)
+	arrived(p publish)
 	tooLarge(topic string, size int, qos byte, id uint16)
 }
 
@@ -89,6 +95,7 @@ func (c *conn) next() error {
 		if h.size+h.rest > c.max {
 			return c.skip(h)
 		}
+		return c.publish(h)
 	default:
 		if h.size+h.rest > c.max {
 			return fmt.Errorf("%w: type %d with %d bytes, at most %d are allowed", errTooLarge, h.kind, h.rest, c.max)
@@ -111,6 +118,24 @@ func (c *conn) peek() (header, error) {
 			return h, err
 		}
 	}
+}
+
+// publish reads a PUBLISH.
+func (c *conn) publish(h header) error {
+	if _, err := c.r.Discard(h.size); err != nil {
+		return unexpected(err)
+	}
+	b := make([]byte, h.rest)
+	if _, err := io.ReadFull(c.r, b); err != nil {
+		return unexpected(err)
+	}
+	p, err := parsePublish(h, b, c.topic)
+	if err != nil {
+		return err
+	}
+	c.topic = p.topic
+	c.sink.arrived(p)
+	return nil
 }
 
 // skip reads past a PUBLISH and says what it was.

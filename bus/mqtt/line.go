@@ -3,41 +3,38 @@ package mqtt
 import (
 	"fmt"
 	"time"
-
-	paho "github.com/eclipse/paho.mqtt.golang"
 )
 
 // line is one connection's inbound half. It forwards to the wire as long as it
 // is the wire's line, so that nothing of an old connection is acknowledged on a
 // new one.
 //
-// Nothing in this file blocks: it runs on Paho's reading goroutines, and a
+// Nothing in this file blocks: it runs on Paho's reading goroutine, and a
 // publish to the bus doesn't wait.
 type line struct {
 	w       *wire
 	extra   func(topic string, payload []byte, retained bool) // the bridge's own subscription
-	refused bool                                              // the bus did not take a message; touched by take only
+	refused bool                                              // the bus did not take a message; touched by arrived only
 	fail    func(error)                                       // ends the connection
 }
 
 var _ sink = (*line)(nil)
 
-// take is Paho's handler. Messages come one by one in the broker's order:
-// SetOrderMatters(false) would start a goroutine for each and lose it.
-func (l *line) take(_ paho.Client, m paho.Message) {
+// arrived implements sink: messages come one by one in the broker's order.
+func (l *line) arrived(p publish) {
 	if l.refused {
 		return // the broker sends it again, after the one that was refused
 	}
-	topic, payload, qos, id := m.Topic(), m.Payload(), m.Qos(), m.MessageID()
+	topic, payload, qos, id := p.topic, p.payload, p.qos, p.id
 	if qos == 2 && l.twice(id) {
 		l.reply(typePubrec, id)
 		return
 	}
 	if l.extra != nil {
-		l.extra(topic, payload, m.Retained())
+		l.extra(topic, payload, p.retained)
 	}
 	c := news
-	if m.Retained() {
+	if p.retained {
 		c = retained
 	}
 	if c == retained || !l.heard(topic, payload) {

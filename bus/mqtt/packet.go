@@ -77,6 +77,40 @@ func parseHeader(b []byte) (header, error) {
 	}
 }
 
+// publish is a PUBLISH packet that came, MQTT 3.1.1 section 3.3.
+type publish struct {
+	topic    string
+	payload  []byte
+	qos      byte
+	retained bool
+	id       uint16
+}
+
+// parsePublish reads what follows the fixed header; the payload stays in b. If
+// the topic is that of the last message, no new string is made.
+func parsePublish(h header, b []byte, last string) (publish, error) {
+	p := publish{qos: h.qos(), retained: h.flags&1 != 0}
+	n := 2
+	if len(b) >= 2 {
+		n += int(binary.BigEndian.Uint16(b))
+	}
+	end := n
+	if p.qos > 0 {
+		end += 2
+	}
+	if len(b) < end {
+		return p, fmt.Errorf("%w: PUBLISH of %d bytes with a topic of %d", errPacket, len(b), n-2)
+	}
+	if p.topic = last; string(b[2:n]) != last {
+		p.topic = string(b[2:n])
+	}
+	if p.qos > 0 {
+		p.id = binary.BigEndian.Uint16(b[n:])
+	}
+	p.payload = b[end:]
+	return p, nil
+}
+
 // publishSize is the length of a PUBLISH packet.
 func publishSize(topic string, payload []byte, qos byte) int {
 	n := 2 + len(topic) + len(payload)

@@ -3,8 +3,10 @@ package mqtt
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -57,9 +59,12 @@ func TestHeader(t *testing.T) {
 
 // sunk notes what conn keeps from Paho.
 type sunk struct {
-	acks  []uint16
-	large []string
+	acks     []uint16
+	large    []string
+	messages []publish
 }
+
+func (s *sunk) arrived(p publish) { s.messages = append(s.messages, p) }
 
 func (s *sunk) acknowledged(kind byte, id uint16) { s.acks = append(s.acks, uint16(kind)<<12|id) }
 func (s *sunk) tooLarge(topic string, _ int, qos byte, id uint16) {
@@ -104,17 +109,14 @@ func TestConn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			switch p := p.(type) {
-			case *packets.PublishPacket:
-				got = append(got, p.TopicName)
-			case *packets.PingrespPacket:
-				got = append(got, "ping")
-			default:
-				t.Fatalf("Paho got %v", p)
-			}
+			got = append(got, fmt.Sprintf("%T", p))
 		}
-		if s := strings.Join(got, " "); s != "one ping two" {
+		if s := strings.Join(got, " "); s != "*packets.PingrespPacket" {
 			t.Errorf("step %d: Paho got %s", step, s)
+		}
+		if len(s.messages) != 2 || !reflect.DeepEqual(s.messages[0], publish{topic: "one", payload: []byte("1"), qos: 1, id: 7}) ||
+			s.messages[1].topic != "two" || string(s.messages[1].payload) != strings.Repeat("2", 1000) {
+			t.Errorf("step %d: came: %v", step, s.messages)
 		}
 		if len(s.acks) != 4 || s.acks[0] != 0x4101 || s.acks[3] != 0x7104 {
 			t.Errorf("step %d: got %x", step, s.acks)
@@ -126,6 +128,7 @@ func TestConn(t *testing.T) {
 	for in, want := range map[string]error{
 		"\x90\xff\xff\xff\x7f": errTooLarge, "\x40\x03": errPacket, "\x30\xff\xff\x7f\x00\xff": io.ErrUnexpectedEOF,
 		"\x30\xff": io.ErrUnexpectedEOF, "\x32\x81\x20\xff\xff": errPacket, "": io.EOF, "\x40\x02\x00": io.ErrUnexpectedEOF,
+		"\x30\x00": errPacket, "\x30\x03\x00\x02a": errPacket, "\x32\x04\x00\x01a\x00": errPacket, "\x30\x05\x00\x01a": io.ErrUnexpectedEOF,
 	} {
 		c := newConn(&stream{r: strings.NewReader(in)}, 4096, time.Second, &sunk{})
 		if _, err := c.Read(make([]byte, 10)); !errors.Is(err, want) {
@@ -140,7 +143,8 @@ func FuzzConn(f *testing.F) {
 	f.Add([]byte("\x36\x00\x90\x80\x80\x80\x80"), 2)
 	f.Fuzz(func(t *testing.T, in []byte, step int) {
 		const limit = 64
-		c := newConn(&stream{r: bytes.NewReader(in), step: step & 63}, limit, time.Second, &sunk{})
+		s := &sunk{}
+		c := newConn(&stream{r: bytes.NewReader(in), step: step & 63}, limit, time.Second, s)
 		total, b := 0, make([]byte, 16)
 		for {
 			n, err := c.Read(b)
@@ -150,6 +154,12 @@ func FuzzConn(f *testing.F) {
 			}
 			if err != nil {
 				break
+			}
+		}
+		for _, p := range s.messages {
+			packet := appendPublish(nil, p.topic, p.payload, p.qos, p.retained, false, p.id)
+			if total += len(packet); len(packet) > limit {
+				t.Fatalf("a message of %d bytes came: %v", len(packet), p)
 			}
 		}
 		if total > len(in) {
