@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -59,21 +61,36 @@ type run struct {
 	rss   float64
 }
 
-func (b *bench) probe(addr string, args ...string) (r run, err error) {
-	out, err := exec.Command(b.bin+"/probe", append([]string{"-addr", addr}, args...)...).Output()
+// probe runs the probe on the programs behind some brokers.
+func (b *bench) probe(addrs []string, args ...string) ([]run, error) {
+	out, err := exec.Command(b.bin+"/probe", append(args, addrs...)...).Output()
 	if err != nil {
-		return r, fmt.Errorf("probe: %w: %s", err, out)
+		return nil, fmt.Errorf("probe: %w: %s", err, out)
 	}
-	return r, json.Unmarshal(out, &r)
+	var runs []run
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		var r run
+		if err := d.Decode(&r); err != nil {
+			return nil, fmt.Errorf("probe: %w: %s", err, out)
+		}
+		runs = append(runs, r)
+	}
+	if len(runs) != len(addrs) {
+		return nil, fmt.Errorf("probe: %s", out)
+	}
+	return runs, nil
 }
 
-// mqttFigures: sensor → rule → actuator over MQTT, each engine in turn.
+// An engine is a program that does sensor → rule → actuator over MQTT.
+type engine struct {
+	name string
+	args func(addr string) ([]string, string, error) // arguments, folder
+	own  bool                                        // brings its own broker
+}
+
+// mqttFigures: all engines run, each with a broker of its own; the latency of
+// each is measured by lot, the flood one engine after the other.
 func mqttFigures(b *bench) error {
-	type engine struct {
-		name string
-		args func(addr string) ([]string, string, error) // arguments, folder
-		own  bool                                        // brings its own broker
-	}
 	robot := func(embedded bool) func(string) ([]string, string, error) {
 		return func(addr string) ([]string, string, error) {
 			dir, err := b.robot(1, addr, embedded)
@@ -92,12 +109,8 @@ func mqttFigures(b *bench) error {
 	}
 	slow, flood := map[string][]run{}, map[string][]run{}
 	for range b.rounds {
-		for _, e := range engines {
-			s, f, err := b.round(e.own, e.args)
-			if err != nil {
-				return fmt.Errorf("%s: %w", e.name, err)
-			}
-			slow[e.name], flood[e.name] = append(slow[e.name], s), append(flood[e.name], f)
+		if err := b.round(engines, slow, flood); err != nil {
+			return err
 		}
 	}
 	p50 := func(n string) float64 { return pick(slow[n], func(r run) float64 { return r.P50 }) }
@@ -121,41 +134,63 @@ func mqttFigures(b *bench) error {
 	return nil
 }
 
-func (b *bench) round(own bool, args func(string) ([]string, string, error)) (slow, flood run, err error) {
-	var addr string
-	if own {
+func (b *bench) round(engines []engine, slow, flood map[string][]run) error {
+	var addrs []string
+	var programs []*process
+	for _, e := range engines {
+		p, addr, stop, err := b.serve(e)
+		defer stop()
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+		addrs, programs = append(addrs, addr), append(programs, p)
+	}
+	runs, err := b.probe(addrs, "-rate", "100", "-n", "500")
+	if err != nil {
+		return err
+	}
+	for i, e := range engines {
+		f, err := b.probe(addrs[i:i+1], "-n", "20000", "-window", "200")
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+		f[0].rss = status(programs[i].cmd.Process.Pid, "VmHWM") / 1024
+		if f[0].Got != 20000 || runs[i].Got != 500 {
+			return fmt.Errorf("%s: lost messages: %d of 500, %d of 20000 came", e.name, runs[i].Got, f[0].Got)
+		}
+		slow[e.name], flood[e.name] = append(slow[e.name], runs[i]), append(flood[e.name], f[0])
+	}
+	return nil
+}
+
+// serve starts an engine with its broker; stop ends what was started.
+func (b *bench) serve(e engine) (p *process, addr string, stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, f := range slices.Backward(stops) {
+			f()
+		}
+	}
+	if e.own {
 		addr, err = freePort()
 	} else {
-		var stop func()
-		if addr, stop, err = b.mosquitto(); err == nil {
-			defer stop()
+		var end func()
+		if addr, end, err = b.mosquitto(); err == nil {
+			stops = append(stops, end)
 		}
 	}
 	if err != nil {
 		return
 	}
-	argv, dir, err := args(addr)
+	argv, dir, err := e.args(addr)
 	if err != nil {
 		return
 	}
-	p, err := b.spawn(dir, argv[0], argv[1:]...)
-	if err != nil {
+	if p, err = b.spawn(dir, argv[0], argv[1:]...); err != nil {
 		return
 	}
-	defer p.stop()
-	if err = reachable(addr); err != nil {
-		return
-	}
-	if slow, err = b.probe(addr, "-rate", "100", "-n", "500"); err != nil {
-		return
-	}
-	if flood, err = b.probe(addr, "-n", "20000", "-window", "200"); err != nil {
-		return
-	}
-	flood.rss = status(p.cmd.Process.Pid, "VmHWM") / 1024
-	if flood.Got != 20000 || slow.Got != 500 {
-		err = fmt.Errorf("lost messages: %d of 500, %d of 20000 came", slow.Got, flood.Got)
-	}
+	stops = append(stops, p.stop)
+	err = reachable(addr)
 	return
 }
 

@@ -190,7 +190,7 @@ func start(b *bench) error {
 // cold starts a probe that publishes already, then the program, and waits for
 // the first reaction.
 func (b *bench) cold(addr string, args []string) (float64, error) {
-	probe := exec.Command(b.bin+"/probe", "-addr", addr, "-mode", "cold")
+	probe := exec.Command(b.bin+"/probe", "-mode", "cold", addr)
 	out, err := probe.StdoutPipe()
 	if err != nil {
 		return 0, err

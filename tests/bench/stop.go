@@ -29,7 +29,7 @@ func stops(b *bench) error {
 	if err := reachable(addr); err != nil {
 		return err
 	}
-	flood := exec.Command(b.bin+"/probe", "-addr", addr, "-n", "10000000", "-window", "200")
+	flood := exec.Command(b.bin+"/probe", "-n", "10000000", "-window", "200", addr)
 	if err := flood.Start(); err != nil {
 		return err
 	}

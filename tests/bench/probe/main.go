@@ -1,7 +1,9 @@
-// Command probe drives a sensor → rule → actuator program over a broker on
-// loopback and prints one line of figures.
+// Command probe drives sensor → rule → actuator programs over their brokers on
+// loopback and prints figures as JSON, one line per program.
 //
-//	-mode rule   publish sensors/t, receive actuators/fan
+//	-mode rule   publish sensors/t, receive actuators/fan: one event after the
+//	             other, each to a program by lot, for the machine's mood changes by
+//	             the second
 //	-mode cold   publish every 2 ms until the first actuators/fan arrives; the
 //	             line is printed when the probe is connected or retrying
 package main
@@ -10,6 +12,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -34,49 +37,47 @@ func dial(addr, id string) mqtt.Client {
 	}
 }
 
-func main() {
-	addr := flag.String("addr", "127.0.0.1:18830", "broker")
-	mode := flag.String("mode", "rule", "rule or cold")
-	n := flag.Int("n", 2000, "messages")
-	rate := flag.Int("rate", 0, "messages per second; 0: closed loop with -window outstanding")
-	window := flag.Int("window", 200, "outstanding messages of a flood")
-	flag.Parse()
+// A program under measurement, behind a broker of its own.
+type program struct {
+	sub, pub mqtt.Client
+	base     time.Time
+	sent     []atomic.Int64 // by number, nanoseconds after base
+	last     int            // number of the last one sent
+	got      atomic.Int64
+	lat      []int64
+	first    chan struct{} // closed at the first reaction
+}
 
-	sub, pub := dial(*addr, "probe-s"), dial(*addr, "probe-p")
-	sent := make([]atomic.Int64, *n+1)
-	lat := make([]int64, 0, *n)
-	var got atomic.Int64
-	base := time.Now()
-	first := make(chan struct{})
+func connect(addr string, n int) *program {
+	p := &program{sub: dial(addr, "probe-s"), pub: dial(addr, "probe-p"), base: time.Now(), sent: make([]atomic.Int64, n+1), first: make(chan struct{})}
 	var once sync.Once
-	t := sub.Subscribe("actuators/fan", 0, func(_ mqtt.Client, m mqtt.Message) {
-		now := time.Since(base).Nanoseconds()
-		p := m.Payload()
-		if len(p) > 0 && p[0] == '"' { // an engine that sends JSON as a string
+	t := p.sub.Subscribe("actuators/fan", 0, func(_ mqtt.Client, m mqtt.Message) {
+		now := time.Since(p.base).Nanoseconds()
+		b := m.Payload()
+		if len(b) > 0 && b[0] == '"' { // an engine that sends JSON as a string
 			var q string
-			json.Unmarshal(p, &q)
-			p = []byte(q)
+			json.Unmarshal(b, &q)
+			b = []byte(q)
 		}
 		var v struct{ N int64 }
-		if json.Unmarshal(p, &v) != nil || v.N < 0 || v.N > int64(*n) {
+		if json.Unmarshal(b, &v) != nil || v.N < 0 || v.N > int64(n) {
 			return
 		}
 		if v.N == 0 {
-			once.Do(func() { close(first) })
+			once.Do(func() { close(p.first) })
 			return
 		}
-		lat = append(lat, now-sent[v.N].Load())
-		got.Add(1)
+		p.lat = append(p.lat, now-p.sent[v.N].Load())
+		p.got.Add(1)
 	})
 	if t.Wait() && t.Error() != nil {
 		panic(t.Error())
 	}
-	say := func(i int) { pub.Publish("sensors/t", 0, false, fmt.Appendf(nil, `{"t":31.5,"n":%d}`, i)) }
-	for i, waiting := 0, true; waiting; i++ {
-		say(0)
+	for i := 0; ; i++ {
+		p.say(0)
 		select {
-		case <-first:
-			waiting = false
+		case <-p.first:
+			return p
 		case <-time.After(2 * time.Millisecond):
 			if i > 30000 {
 				fmt.Println(`{"error":"no reaction"}`)
@@ -84,29 +85,60 @@ func main() {
 			}
 		}
 	}
+}
+
+func (p *program) say(i int) {
+	p.pub.Publish("sensors/t", 0, false, fmt.Appendf(nil, `{"t":31.5,"n":%d}`, i))
+}
+
+// event sends the next one.
+func (p *program) event() {
+	p.last++
+	p.sent[p.last].Store(time.Since(p.base).Nanoseconds())
+	p.say(p.last)
+}
+
+func (p *program) waits() int { return p.last - int(p.got.Load()) }
+
+func main() {
+	mode := flag.String("mode", "rule", "rule or cold")
+	n := flag.Int("n", 2000, "messages to each program")
+	rate := flag.Int("rate", 0, "messages per second to each program; 0: closed loop with -window outstanding")
+	window := flag.Int("window", 200, "outstanding messages of a flood")
+	flag.Parse() // the rest are the brokers' addresses
+
+	var all []*program
+	for _, addr := range flag.Args() {
+		all = append(all, connect(addr, *n))
+	}
 	if *mode == "cold" {
 		fmt.Printf("{\"at_ns\":%d}\n", time.Now().UnixNano())
 		return
 	}
 	time.Sleep(300 * time.Millisecond)
 	start := time.Now()
-	for i := 1; i <= *n; i++ {
+	for i := range *n * len(all) {
+		p := all[rand.IntN(len(all))]
+		for p.last == *n {
+			p = all[rand.IntN(len(all))]
+		}
 		if *rate > 0 {
-			time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(*rate))))
+			time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(*rate*len(all)))))
 		} else {
-			for w := 0; int64(i-1)-got.Load() >= int64(*window) && w < 100000; w++ {
+			for w := 0; p.waits() >= *window && w < 100000; w++ {
 				time.Sleep(20 * time.Microsecond)
 			}
 		}
-		sent[i].Store(time.Since(base).Nanoseconds())
-		say(i)
+		p.event()
 	}
-	for d := time.Now(); got.Load() < int64(*n) && time.Since(d) < 5*time.Second; {
+	waits := func(p *program) bool { return p.waits() > 0 }
+	for d := time.Now(); slices.ContainsFunc(all, waits) && time.Since(d) < 5*time.Second; {
 		time.Sleep(100 * time.Microsecond)
 	}
 	el := time.Since(start)
-	l := slices.Clone(lat)
-	slices.Sort(l)
-	q := func(f float64) float64 { return float64(l[int(f*float64(len(l)-1))]) / 1e3 }
-	fmt.Printf(`{"got":%d,"msg_per_s":%.0f,"p50_us":%.0f,"p99_us":%.0f}`+"\n", len(l), float64(len(l))/el.Seconds(), q(.5), q(.99))
+	for _, p := range all {
+		l := slices.Sorted(slices.Values(p.lat[:p.got.Load()]))
+		q := func(f float64) float64 { return float64(l[int(f*float64(len(l)-1))]) / 1e3 }
+		fmt.Printf(`{"got":%d,"msg_per_s":%.0f,"p50_us":%.0f,"p99_us":%.0f}`+"\n", len(l), float64(len(l))/el.Seconds(), q(.5), q(.99))
+	}
 }
