@@ -97,9 +97,9 @@ func (e Event) JSON() ([]byte, error) {
 	case json.Marshaler:
 		return v.MarshalJSON()
 	case Lazy:
-		return json.Marshal(v.Tree())
+		return EncodeJSON(v.Tree())
 	}
-	return json.Marshal(e.payload)
+	return EncodeJSON(e.payload)
 }
 
 // Bytes is the payload as it goes over a wire: text and bytes as they are,
@@ -168,7 +168,7 @@ func (s *shared) json() ([]byte, error) {
 			return
 		}
 		s.value()
-		s.raw, s.err = json.Marshal(s.tree)
+		s.raw, s.err = EncodeJSON(s.tree)
 	})
 	return s.raw, s.err
 }

@@ -73,6 +73,32 @@ func checkJSON(t *testing.T, text []byte) {
 		}
 		t.Fatalf("%q: got %#v, want %#v", text, got, want)
 	}
+	if err == nil {
+		checkEncoded(t, got)
+	}
+}
+
+func checkEncoded(t *testing.T, tree any) {
+	t.Helper()
+	got, err := bus.EncodeJSON(tree)
+	want, wantErr := json.Marshal(tree)
+	if (err == nil) != (wantErr == nil) || err == nil && !bytes.Equal(got, want) {
+		t.Fatalf("%#v: got %s (%v), want %s (%v)", tree, got, err, want, wantErr)
+	}
+}
+
+func TestEncodeJSON(t *testing.T) {
+	var many []any
+	for i := range 20 {
+		many = append(many, map[string]any{strings.Repeat("k", 20-i): i})
+	}
+	for _, tree := range []any{
+		nil, true, int64(math.MinInt64), 0.0, math.Copysign(0, -1), 1e-7, 1e-6, 1e21, 9.9e20, -31.5, math.MaxFloat64, math.Inf(1), math.NaN(),
+		"", "<b> & \"q\" \\ \n \x7f \u2028 é \xff", []byte("bytes"), []any(nil), []any{}, map[string]any(nil), map[string]any{}, many,
+		map[string]any{"b": int64(1), "a": []any{nil, "x", map[string]any{"<": 1.5}}, "é": false}, []any{math.NaN()}, map[string]any{"a": make(chan int)},
+	} {
+		checkEncoded(t, tree)
+	}
 }
 
 func TestDecodeJSON(t *testing.T) {
@@ -89,6 +115,22 @@ func FuzzDecodeJSON(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) { checkJSON(t, text) })
+}
+
+func BenchmarkEncodeJSON(b *testing.B) {
+	tree := map[string]any{"topic": "home/kitchen/temp", "t": 31.5, "ts": int64(1700000000), "unit": "C"}
+	b.Run("limit", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = json.Marshal(tree)
+		}
+	})
+	b.Run("edged", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = bus.EncodeJSON(tree)
+		}
+	})
 }
 
 func BenchmarkDecodeJSON(b *testing.B) {
