@@ -53,8 +53,8 @@ func tuneMemory(set config.Memory) memory {
 	}
 	if m.GC == 0 {
 		m.GC = 400
-		if m.Limit < 1<<30 { // a board: its memory is worth more than some hundredths of its time in a flood
-			m.GC = 75
+		if m.Limit < 1<<30 { // a board: its memory is worth more than a hundredth of its time
+			m.GC = 100
 		}
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {

@@ -137,7 +137,9 @@ func Run(ctx context.Context, o runOptions) (err error) {
 	for _, l := range o.lines(r) {
 		fmt.Fprintln(o.out, l)
 	}
-	defer time.AfterFunc(200*time.Millisecond, r.settle).Stop()
+	for _, after := range []time.Duration{200 * time.Millisecond, 2 * time.Second} {
+		defer time.AfterFunc(after, r.settle).Stop()
+	}
 	select {
 	case <-ctx.Done():
 		return nil
@@ -146,7 +148,8 @@ func Run(ctx context.Context, o runOptions) (err error) {
 	}
 }
 
-// settle gives back what only the start needed.
+// settle gives back what only the start needed: soon, so that the peak is low,
+// and again when the devices and connections have started too.
 func (r *robot) settle() {
 	if err := dropCode(); err != nil { // memory that is not given back harms nobody
 		r.log.Debug("the code of the start stays in memory", "err", err)

@@ -106,16 +106,21 @@ func (b *bench) table() string {
 	return s.String()
 }
 
-// build makes the programs that are timed as processes.
+// build makes the programs that are timed as processes; edged as it is shipped.
 func (b *bench) build() error {
-	for _, p := range []struct{ name, dir, pkg string }{
-		{"edged", "../..", "./cmd/edged"}, {"probe", ".", "./probe"}, {"rule", ".", "./rule"},
-	} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.bin+"/"+p.name, p.pkg)
-		cmd.Dir = p.dir
+	dist := exec.Command("make", "-s", "dist", "OUT="+b.bin)
+	dist.Dir = "../.."
+	if out, err := dist.CombinedOutput(); err != nil {
+		return fmt.Errorf("build edged: %v\n%s", err, out)
+	}
+	if err := os.Symlink("edged-linux-"+runtime.GOARCH, b.bin+"/edged"); err != nil {
+		return err
+	}
+	for _, name := range []string{"probe", "rule"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.bin+"/"+name, "./"+name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %v\n%s", p.name, err, out)
+			return fmt.Errorf("build %s: %v\n%s", name, err, out)
 		}
 	}
 	return nil
