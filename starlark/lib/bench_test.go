@@ -2,9 +2,9 @@ package lib
 
 import (
 	"context"
-	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -62,50 +62,74 @@ func BenchmarkHandler(b *testing.B) {
 		}
 	})
 	b.Run("limit", func(b *testing.B) {
-		globals, err := starlark.ExecFileOptions(&syntax.FileOptions{}, &starlark.Thread{}, "main.star", benchScript, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		v, err := value.FromGo(tree)
-		if err != nil {
-			b.Fatal(err)
-		}
-		thread, args := &starlark.Thread{}, starlark.Tuple{v}
+		call := bareCall(b, tree)
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := starlark.Call(thread, globals["hot"], args, nil); err != nil {
-				b.Fatal(err)
-			}
+			call(0)
 		}
 	})
 	b.Run("scale", func(b *testing.B) {
 		defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the program does at start
-		var one, all time.Duration
-		for b.Loop() { // both in turns, for the machine's mood changes by the second
-			one += together(b, 1, ls, ctx, e)
-			all += together(b, runtime.NumCPU(), ls, ctx, e)
+		var one, all, bareOne, bareAll float64
+		bare := bareCall(b, tree)
+		ours := func(i int) {
+			if err := ls[i].handle(ctx, e); err != nil {
+				b.Error(err)
+			}
+		}
+		for b.Loop() { // all in turns, for the machine's mood changes by the second
+			one += together(1, ours)
+			all += together(2, ours)
+			bareOne += together(1, bare)
+			bareAll += together(2, bare)
 		}
 		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(float64(one)*float64(runtime.NumCPU())/float64(all), "speed-up")
+		b.ReportMetric(all/one, "speed-up")
+		b.ReportMetric(bareAll/bareOne, "limit-speed-up")
 	})
 	if err := h.Stop(b.Context()); err != nil {
 		b.Error(err)
 	}
 }
 
-// together lets n goroutines handle 50,000 events each, every one its handler.
-func together(b *testing.B, n int, ls []*listener, ctx context.Context, e bus.Event) time.Duration {
+// bareCall is the interpreter and nothing else: the same function, for one of two
+// goroutines, with a value made beforehand.
+func bareCall(b *testing.B, tree any) func(i int) {
+	globals, err := starlark.ExecFileOptions(&syntax.FileOptions{}, &starlark.Thread{}, "main.star", benchScript, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	v, err := value.FromGo(tree)
+	if err != nil {
+		b.Fatal(err)
+	}
+	threads, args := [2]*starlark.Thread{{}, {}}, starlark.Tuple{v}
+	return func(i int) {
+		if _, err := starlark.Call(threads[i], globals["hot"], args, nil); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// together lets n goroutines handle events for some milliseconds, each by its
+// own handler, and gives the events per second.
+func together(n int, handle func(i int)) float64 {
 	var wg sync.WaitGroup
+	var over atomic.Bool
+	var events atomic.Int64
 	start := time.Now()
 	for i := range n {
 		wg.Go(func() {
-			for range 50_000 {
-				if err := ls[i%len(ls)].handle(ctx, e); err != nil {
-					b.Error(err)
+			mine := 0
+			for ; !over.Load(); mine += 100 {
+				for range 100 {
+					handle(i)
 				}
 			}
+			events.Add(int64(mine))
 		})
 	}
+	time.AfterFunc(20*time.Millisecond, func() { over.Store(true) })
 	wg.Wait()
-	return time.Since(start)
+	return float64(events.Load()) / time.Since(start).Seconds()
 }
