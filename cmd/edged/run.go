@@ -137,9 +137,7 @@ func Run(ctx context.Context, o runOptions) (err error) {
 	for _, l := range o.lines(r) {
 		fmt.Fprintln(o.out, l)
 	}
-	for _, after := range []time.Duration{200 * time.Millisecond, 2 * time.Second} {
-		defer time.AfterFunc(after, r.settle).Stop()
-	}
+	defer r.settle()()
 	select {
 	case <-ctx.Done():
 		return nil
@@ -150,9 +148,16 @@ func Run(ctx context.Context, o runOptions) (err error) {
 
 // settle gives back what only the start needed: soon, so that the peak is low,
 // and again when the devices and connections have started too.
-func (r *robot) settle() {
-	if err := dropCode(); err != nil { // memory that is not given back harms nobody
-		r.log.Debug("the code of the start stays in memory", "err", err)
+func (r *robot) settle() (stop func()) {
+	drop := func() {
+		if err := dropCode(); err != nil { // memory that is not given back harms nobody
+			r.log.Debug("the code of the start stays in memory", "err", err)
+		}
+	}
+	soon, later := time.AfterFunc(200*time.Millisecond, drop), time.AfterFunc(2*time.Second, drop)
+	return func() {
+		soon.Stop()
+		later.Stop()
 	}
 }
 
