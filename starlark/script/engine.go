@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -249,8 +250,11 @@ func (r *runner) end() {
 	r.mu.Unlock()
 }
 
-// check runs on the calling goroutine every checkEvery steps.
+// check runs on the calling goroutine every checkEvery steps. It lets others
+// have the processor: Go's scheduler would let a script compute for 10 ms at a
+// time, and a stop that waits behind sixteen of them comes too late.
 func (r *runner) check(t *starlark.Thread) {
+	runtime.Gosched()
 	if r.pinned && !r.active {
 		r.wake()
 	}
