@@ -112,6 +112,10 @@ func (w *Watch) Close() {
 	w.b.watches.remove(w.b, w)
 }
 
+// Idle reports that the handler is through with everything that was committed;
+// one with Sync always is.
+func (w *Watch) Idle() bool { return w.sub == nil || w.sub.Idle() }
+
 // Collapsed is the number of changes that an overflow merged into later ones.
 func (w *Watch) Collapsed() uint64 {
 	if w.sub == nil {

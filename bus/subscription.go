@@ -240,6 +240,14 @@ func (s *Subscription) Len() int {
 	return s.n + s.hand.left()
 }
 
+// Idle reports that everything that came was taken, and that the reader is
+// through with it: it waits for more, or there will be no more.
+func (s *Subscription) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting || s.closed.Load() || s.finished && s.n+s.hand.left() == 0
+}
+
 // Dropped is the number of events that the queue lost.
 func (s *Subscription) Dropped() uint64 {
 	s.mu.Lock()

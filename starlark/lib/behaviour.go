@@ -249,27 +249,39 @@ func (b *Behaviour) detach() {
 	}
 }
 
-// Between two looks at whether a retired behaviour still has work, and how many
-// in a row must find none: a worker takes the next event of its queue at once.
-const (
-	drainLook  = 5 * time.Millisecond
-	drainLooks = 3
-)
+// drainLook is the time between two looks at whether a retired behaviour still
+// has work.
+const drainLook = 5 * time.Millisecond
 
 // drain waits until what was queued when the behaviour was retired is handled.
 func (b *Behaviour) drain(ctx context.Context) {
 	t := time.NewTicker(drainLook)
 	defer t.Stop()
-	for idle := 0; idle < drainLooks; {
+	for !b.drained() {
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			return
 		}
-		if idle++; b.runs.len() > 0 {
-			idle = 0
+	}
+}
+
+// drained reports whether a retired behaviour has nothing more to do. What it
+// hears is looked at first: who is idle then starts no more runs.
+func (b *Behaviour) drained() bool {
+	for _, p := range b.all() {
+		switch p := p.(type) {
+		case *listener:
+			if !p.idle() {
+				return false
+			}
+		case *watcher:
+			if !p.idle() {
+				return false
+			}
 		}
 	}
+	return b.runs.len() == 0
 }
 
 // afterCancel is how long runs that were cancelled may take to notice.

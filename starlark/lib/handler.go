@@ -128,6 +128,13 @@ func (l *listener) close() {
 	l.b.forget(l)
 }
 
+// idle reports whether all is handled that was let in.
+func (l *listener) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sub == nil || l.sub.Idle()
+}
+
 // accept is asked before the queue, on the publisher's goroutine.
 func (l *listener) accept(e bus.Event) bool {
 	if !l.b.mine(e.Seq) && !e.Retained || l.where != nil && !l.asks(e) {

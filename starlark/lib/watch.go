@@ -37,6 +37,7 @@ type watcher struct {
 	life    context.Context
 
 	runs, errors atomic.Uint64
+	past         atomic.Bool // it heard of something after this behaviour's time
 
 	mu     sync.Mutex // guards the rest
 	watch  *blackboard.Watch
@@ -88,10 +89,20 @@ func (w *watcher) close() {
 	w.b.forget(w)
 }
 
+// idle reports whether all is handled that was for this behaviour.
+func (w *watcher) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.watch == nil || w.past.Load() || w.watch.Idle()
+}
+
 func (w *watcher) hear(ctx context.Context, ch blackboard.Change) error {
 	b := w.b
 	seq, _ := bus.CauseOf(ctx)
 	mine := b.mine(seq)
+	if seq > b.until.Load() {
+		w.past.Store(true)
+	}
 	if w.opt.Sync { // then ctx is the setter's
 		mine = b.live.Load()
 	}
