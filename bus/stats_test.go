@@ -1,7 +1,9 @@
 package bus_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 
 	"edged/bus"
 )
@@ -27,4 +29,45 @@ func TestRefusedAndSince(t *testing.T) {
 	if st := s.Stats(); st.Since != early.Seq || st.Refused != 2 || st.Queued != 1 {
 		t.Errorf("got since %d, %d refused, %d queued; want since %d, 2, 1", st.Since, st.Refused, st.Queued, early.Seq)
 	}
+}
+
+// Who is idle has nothing before it: no event that is queued, in hand, or with
+// the handler.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bus.New(bus.Options{})
+		gate := make(chan struct{})
+		s, err := b.Handle("t", bus.Queue{}, func(context.Context, bus.Event) error { <-gate; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(when string, idle bool) {
+			t.Helper()
+			if s.Idle() != idle {
+				t.Errorf("%s: Idle is %v", when, !idle)
+			}
+		}
+		synctest.Wait()
+		want("at the start", true)
+		for i := range 3 {
+			if _, err := b.Publish(t.Context(), "test", "t", i); err != nil {
+				t.Fatal(err)
+			}
+			want("published", false)
+		}
+		for range 3 {
+			synctest.Wait()
+			want("in the handler", false)
+			gate <- struct{}{}
+		}
+		synctest.Wait()
+		want("handled", true)
+		if _, err := b.Publish(t.Context(), "test", "t", nil); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		want("closed", true)
+		close(gate)
+		_ = b.Close(t.Context())
+	})
 }
