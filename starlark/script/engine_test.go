@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -52,6 +54,39 @@ func TestWaitingDoesNotCount(t *testing.T) {
 			t.Errorf("got %v, %v after %v, want done after 10h", v, err, time.Since(start))
 		}
 	})
+}
+
+// A script that computes lets others have the processor at every look at its
+// limits. Who wants it all the time counts how often it got it: left to Go's
+// scheduler it would be once in 10 ms.
+func TestComputingLetsOthersGoFirst(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	e := script.New(script.Options{})
+	g := one(t, e, "def f():\n    for i in range(500000):\n        pass\n", nil)
+	var turns atomic.Int64
+	over := make(chan struct{})
+	var other sync.WaitGroup
+	other.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				turns.Add(1)
+				runtime.Gosched()
+			}
+		}
+	})
+	_, err := e.Call(context.Background(), g["f"], nil, nil, script.Limits{Steps: 10_000_000, Time: time.Minute})
+	got := turns.Load()
+	close(over)
+	other.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got < 300 { // 732 looks at the limits
+		t.Errorf("the other one got the processor %d times", got)
+	}
 }
 
 func TestTimeLimit(t *testing.T) {
