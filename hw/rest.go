@@ -133,8 +133,8 @@ func (r *Rig) backoff(tries int) time.Duration {
 }
 
 // patience is the context of a Rest: one with a timeout whose timer is made
-// when the driver asks for Done. Most never do, and twenty timers would be
-// half of the time that a stop takes.
+// when the driver asks for Done. Most never do, and twenty timers would be a
+// fifth of the time that a stop of twenty actuators takes.
 type patience struct {
 	until time.Time
 
