@@ -63,9 +63,9 @@ func (b *Board) Set(ctx context.Context, writer, key string, v any, o SetOptions
 // not deliver, before anything is changed.
 func (b *Board) stormy(ctx context.Context, writer, op, key string) error {
 	if _, hops := bus.CauseOf(ctx); hops < bus.MaxHops {
-		return nil
+		return nil // and no topic is made of the key
 	}
-	if _, err := b.bus.Publish(ctx, writer, topic(boardRoom, key), nil); err != nil {
+	if err := b.bus.Stormy(ctx, writer, topic(boardRoom, key)); err != nil {
 		return fmt.Errorf("blackboard: %s %s: %w", op, key, err)
 	}
 	return nil

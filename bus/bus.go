@@ -30,7 +30,7 @@ import (
 var (
 	ErrClosed   = errors.New("bus is closed")
 	ErrOverload = errors.New("bus is overloaded") // more events wait for delivery than Options.Pending
-	ErrStorm    = errors.New("storm guard")       // the chain of causes is longer than MaxHops
+	ErrStorm    = errors.New("storm guard")       // the chain of causes is longer than MaxHops, and races
 )
 
 // Options of a bus; the zero value works.
@@ -233,9 +233,13 @@ func (b *Bus) fill(ctx context.Context, e *Event, source, topic string, v any) e
 	if l := causeOf(ctx); l != nil {
 		e.chain = l
 		if l.seq != 0 {
-			e.Cause, e.Hops = l.seq, l.hops+1
-			if e.Hops > MaxHops {
+			e.Cause, e.Hops = l.seq, int(l.hops)+1
+			var storm bool
+			if e.mark, storm = b.pace(l); storm {
 				return b.storm(*e)
+			}
+			if e.Hops > maxLinks*MaxHops && e.Hops%MaxHops == 0 {
+				e.chain = l.shorten()
 			}
 		}
 	}

@@ -249,41 +249,6 @@ func TestCauseHopsAndTime(t *testing.T) {
 	})
 }
 
-func TestStormGuardNamesTheLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := bus.New(bus.Options{})
-		defer b.Close(t.Context())
-		var handled atomic.Int64
-		relay := func(to string) func(context.Context, bus.Event) error {
-			return func(ctx context.Context, e bus.Event) error {
-				handled.Add(1)
-				b.Publish(ctx, "test", to, nil)
-				return nil
-			}
-		}
-		b.Handle("ping", bus.Queue{}, relay("pong"))
-		b.Handle("pong", bus.Queue{}, relay("ping"))
-		errs, _ := b.Subscribe(bus.ErrorTopic, bus.Queue{})
-		b.Publish(t.Context(), "test", "ping", nil)
-		b.Publish(t.Context(), "test", "ping", nil)
-		synctest.Wait()
-		if handled.Load() != 2*(bus.MaxHops+1) {
-			t.Errorf("%d events were handled, want %d", handled.Load(), 2*(bus.MaxHops+1))
-		}
-		list := drainAll(t, errs)
-		if len(list) != 1 {
-			t.Fatalf("%d error events, want 1 for the loop", len(list))
-		}
-		loop := fmt.Sprint(list[0].Payload().(map[string]any)["loop"])
-		if loop != "[ping pong]" {
-			t.Errorf("loop is %s, want [ping pong]", loop)
-		}
-		if st := b.Stats(); st.Storms != 2 {
-			t.Errorf("%d storms counted, want 2", st.Storms)
-		}
-	})
-}
-
 func TestHandlerFailureIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bus.New(bus.Options{})

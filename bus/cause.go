@@ -1,10 +1,71 @@
 package bus
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
-// MaxHops is the length of a chain of causes after which an event is not
-// delivered: the storm guard.
-const MaxHops = 32
+// MaxHops is the length of a chain of causes after which the storm guard looks
+// at its pace: from there on it may grow by paceHops only in more than
+// [StormSpan], else the next event is not delivered. A robot that patrols, one
+// leg causing the next, may do so for ever; a loop that takes no time is over
+// after MaxHops, one that begins to race after half as many more.
+const (
+	MaxHops   = 32
+	StormSpan = 5 * time.Second
+	paceHops  = MaxHops / 2
+)
+
+// pace gives the mark of the event that follows a link, or says that there is
+// to be none. A mark is when the chain was last looked at, in tenths of a
+// second of the bus's life. Chains of a few hops, as nearly all are, cost no
+// look at the clock.
+func (b *Bus) pace(l *link) (mark uint32, storm bool) {
+	n := int(l.hops) + 1
+	if n <= paceHops || n%paceHops != 1 {
+		return l.mark, false
+	}
+	now := uint32(time.Since(b.clock.base) / (100 * time.Millisecond))
+	return now, n > MaxHops && now-l.mark <= uint32(StormSpan/(100*time.Millisecond))
+}
+
+// Stormy refuses, as [Bus.Publish] would, what is about to be done and told of
+// at the end of a chain of causes that races.
+func (b *Bus) Stormy(ctx context.Context, source, topic string) error {
+	l := causeOf(ctx)
+	if l == nil || l.hops < MaxHops {
+		return nil
+	}
+	if _, storm := b.pace(l); !storm {
+		return nil
+	}
+	return b.storm(Event{Topic: topic, Source: source, Hops: int(l.hops) + 1, chain: l})
+}
+
+// maxLinks is how much of a long chain is remembered, as a multiple of MaxHops.
+const maxLinks = 2
+
+// shorten gives a long chain without its old links, but for one of each run:
+// what an agent has brought about remains so.
+func (l *link) shorten() *link {
+	first := &link{}
+	last := first
+	runs := map[string]bool{}
+	for n := 0; l != nil; n, l = n+1, l.parent {
+		if l.run != nil {
+			if n >= MaxHops && runs[*l.run] {
+				continue
+			}
+			runs[*l.run] = true
+		} else if n >= MaxHops {
+			continue
+		}
+		next := *l
+		next.parent = nil
+		last.parent, last = &next, &next
+	}
+	return first.parent
+}
 
 // link is one step of the chain of causes that a context carries.
 type link struct {
@@ -12,7 +73,8 @@ type link struct {
 	topic  string
 	run    *string
 	seq    uint64
-	hops   int
+	hops   int32
+	mark   uint32 // see pace
 }
 
 type causeKey struct{}
@@ -26,13 +88,17 @@ type Caused struct {
 
 // CausedBy is the context that [WithCause] points to.
 func CausedBy(ctx context.Context, e Event) Caused {
-	return Caused{ctx, link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: e.Hops}}
+	return Caused{ctx, linkOf(&e)}
+}
+
+func linkOf(e *Event) link {
+	return link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: int32(e.Hops), mark: e.mark}
 }
 
 // Event is the event that is the cause: its topic, number and causes, without
 // the payload.
 func (c *Caused) Event() Event {
-	return Event{Topic: c.link.topic, Seq: c.link.seq, Hops: c.link.hops, chain: c.link.parent}
+	return Event{Topic: c.link.topic, Seq: c.link.seq, Hops: int(c.link.hops), mark: c.link.mark, chain: c.link.parent}
 }
 
 // Value implements context.Context.
@@ -55,7 +121,7 @@ func WithCause(ctx context.Context, e Event) context.Context {
 func WithRun(ctx context.Context, run string) context.Context {
 	l := link{run: &run}
 	if p := causeOf(ctx); p != nil {
-		l.parent, l.topic, l.seq, l.hops = p.parent, p.topic, p.seq, p.hops
+		l.parent, l.topic, l.seq, l.hops, l.mark = p.parent, p.topic, p.seq, p.hops, p.mark
 		if p.run != nil {
 			l.parent = p
 		}
@@ -67,7 +133,7 @@ func WithRun(ctx context.Context, run string) context.Context {
 // its seq and its hops, or zeros.
 func CauseOf(ctx context.Context) (seq uint64, hops int) {
 	if l := causeOf(ctx); l != nil {
-		return l.seq, l.hops
+		return l.seq, int(l.hops)
 	}
 	return 0, 0
 }

@@ -17,9 +17,10 @@ type Event struct {
 	Retained bool   // a kept copy, not news
 	Keep     bool   // published to be kept: the last one per topic is stored
 
-	at      int64 // Unix nanoseconds, 0 = not stamped yet
-	payload any   // a scalar, a *shared, or a Lazy of the publisher
-	chain   *link // what led here, nearest first
+	mark    uint32 // see pace
+	at      int64  // Unix nanoseconds, 0 = not stamped yet
+	payload any    // a scalar, a *shared, or a Lazy of the publisher
+	chain   *link  // what led here, nearest first
 }
 
 // RawJSON is a payload that is already JSON text. It is decoded when somebody

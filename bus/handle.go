@@ -70,7 +70,7 @@ func (s *Subscription) cause(e *Event) context.Context {
 	s.makeContexts(1 + s.hand.left())
 	c := &s.contexts[0]
 	s.contexts = s.contexts[1:]
-	c.Context, c.link = s.ctx, link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: e.Hops}
+	c.Context, c.link = s.ctx, linkOf(e)
 	return c
 }
 

@@ -260,3 +260,40 @@ def test_grants():
 		HWWrite: []string{"lamp_*"}, HWRead: []string{"pose"},
 	}})
 }
+
+// A robot that walks its rounds, each leg causing the next, walks on.
+func TestPatrolIsNoStorm(t *testing.T) {
+	play(t, `
+-- main.star --
+def leg(ev):
+    sleep("1m")
+    bus.publish("box/leg", ev.payload + 1)
+
+on("box/leg", leg)
+
+def count(key, old, new):
+    sleep("20s")
+    bb.set("box/rounds", new + 1)
+
+bb.watch("box/rounds", count)
+bb.watch("box/hot", lambda key, old, new: bb.set("box/hot", new + 1))
+-- main_test.star --
+def test_patrol():
+    publish("box/leg", 1)
+    clock.advance("100m")
+    assert.contains(trace("box/leg"), "101")
+    assert.eq(trace("edged/error"), "")
+
+def test_watch():
+    bb.set("box/rounds", 0)
+    clock.advance("100m")
+    assert.true(bb.get("box/rounds") >= 299)
+    assert.eq(trace("edged/error"), "")
+
+def test_a_true_storm_is_bounded():
+    bb.set("box/hot", 0)
+    clock.advance("1h")
+    assert.contains(expect_event("edged/error")["error"], "storm guard")
+    assert.true(bb.get("box/hot") < 40)
+`)
+}
