@@ -24,7 +24,7 @@ var names = value.OneOrMany(value.String)
 // agentOptions are what BackgroundAgent and pool.start_background share.
 var agentOptions = []value.Param{
 	{Name: "trigger", Type: triggerType, Doc: "A trigger, or a function of an event that returns the task, None to ignore it, or EXIT. Every event is a task if missing."},
-	{Name: "subscribe_to", Type: names, Doc: "Topic filters."},
+	{Name: "subscribe_to", Type: names, Doc: "Topic filters. Without these and watch, a trigger that looks at events hears all, \"*\"."},
 	{Name: "watch", Type: names, Doc: "Blackboard keys, or prefixes that end in *."},
 	{Name: "max_queue", Type: value.Between(value.Int, 1, 100_000), Default: 32, Doc: "How many tasks may wait."},
 	{Name: "overflow", Type: value.OneOf("drop_oldest", "drop_new", "latest"), Default: "drop_oldest", Doc: "What a full queue gives up."},
@@ -120,8 +120,22 @@ func (b *Behaviour) agentOptions(c *value.Call, name string, a agent.Agent) (o b
 	if o.Backoff == 0 {
 		o.Backoff = -1
 	}
+	t, err := b.inner(c, "trigger")
+	if err != nil {
+		return o, err
+	}
+	// A trigger that looks at events and is given none in particular looks at all.
+	everything := t != nil && !t.clock && len(o.SubscribeTo)+len(o.Watch) == 0
+	if everything {
+		o.SubscribeTo = []string{"*"}
+	}
 	for _, f := range o.SubscribeTo {
-		if err := b.mayHear(c, f); err != nil {
+		err := b.mayHear(c, f)
+		if e, ok := value.AsError(err); ok && everything {
+			return o, &value.Error{Msg: fmt.Sprintf("nothing says what %q listens to, so it would hear everything: %s", name, e.Msg),
+				Hint: "give it subscribe_to or watch; or " + e.Hint}
+		}
+		if err != nil {
 			return o, err
 		}
 	}
@@ -130,17 +144,13 @@ func (b *Behaviour) agentOptions(c *value.Call, name string, a agent.Agent) (o b
 			return o, err
 		}
 	}
-	t, err := b.inner(c, "trigger")
-	if err != nil {
-		return o, err
-	}
 	if t == nil {
-		t = background.Always()
+		t = &trigger{Trigger: background.Always()}
 		if len(o.SubscribeTo)+len(o.Watch) == 0 {
 			return o, &value.Error{Msg: fmt.Sprintf("nothing can wake %q", name), Hint: "give it subscribe_to, watch, or a trigger such as every(\"1m\")"}
 		}
 	}
-	o.Trigger = gate{b, t}
+	o.Trigger = gate{b, t.Trigger}
 	b.noteTrigger(c, o)
 	return o, parseOptions(c, &o)
 }

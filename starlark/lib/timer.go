@@ -105,7 +105,7 @@ func (b *Behaviour) timer(c *value.Call, t background.Trigger, what string) (sta
 		return nil, err
 	}
 	if cb == nil {
-		return triggerKind.Wrap(&trigger{t, what}), nil
+		return triggerKind.Wrap(&trigger{t, what, true}), nil
 	}
 	k := &ticker{what: what, at: where(c), trigger: t}
 	k.lane = lane{b: b, cb: cb, mode: c.String("mode"), role: what, source: b.scriptSource(cb.at.File)}

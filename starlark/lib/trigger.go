@@ -16,7 +16,8 @@ import (
 // trigger is a background.Trigger as scripts see it.
 type trigger struct {
 	background.Trigger
-	what string
+	what  string
+	clock bool // it fires by time alone: no event is needed
 }
 
 var triggerKind = &value.Kind[*trigger]{
@@ -89,18 +90,18 @@ var triggerRows = []row{
 }
 
 // inner gives the trigger behind an argument; nil if it was not given.
-func (b *Behaviour) inner(c *value.Call, arg string) (background.Trigger, error) {
+func (b *Behaviour) inner(c *value.Call, arg string) (*trigger, error) {
 	if !c.Has(arg) {
 		return nil, nil
 	}
 	if t, err := triggerKind.Unwrap(c.Value(arg)); err == nil {
-		return t.Trigger, nil
+		return t, nil
 	}
 	cb, err := newCallback(c, arg, "event")
 	if err != nil {
 		return nil, err
 	}
-	return b.when(cb), nil
+	return &trigger{Trigger: b.when(cb), what: cb.name}, nil
 }
 
 // when makes a trigger of a script function.
@@ -173,8 +174,8 @@ func (b *Behaviour) debounce(c *value.Call) (starlark.Value, error) {
 	if o.Key, err = b.keyOf(c); err != nil {
 		return nil, err
 	}
-	t, err := background.Debounce(inner, d, o)
-	return wrapTrigger(t, "debounce "+d.String(), err)
+	t, err := background.Debounce(inner.Trigger, d, o)
+	return wrapTrigger(t, "debounce "+d.String(), inner.clock, err)
 }
 
 func (b *Behaviour) throttle(c *value.Call) (starlark.Value, error) {
@@ -190,8 +191,8 @@ func (b *Behaviour) throttle(c *value.Call) (starlark.Value, error) {
 	if o.Key, err = b.keyOf(c); err != nil {
 		return nil, err
 	}
-	t, err := background.Throttle(inner, d, o)
-	return wrapTrigger(t, "throttle "+d.String(), err)
+	t, err := background.Throttle(inner.Trigger, d, o)
+	return wrapTrigger(t, "throttle "+d.String(), inner.clock, err)
 }
 
 func (b *Behaviour) threshold(c *value.Call) (starlark.Value, error) {
@@ -210,7 +211,7 @@ func (b *Behaviour) threshold(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	t, err := background.Threshold(c.String("path"), o)
-	return wrapTrigger(t, "threshold "+c.String("path"), err)
+	return wrapTrigger(t, "threshold "+c.String("path"), false, err)
 }
 
 func (b *Behaviour) changed(c *value.Call) (starlark.Value, error) {
@@ -218,45 +219,46 @@ func (b *Behaviour) changed(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wrapTrigger(background.Changed(c.String("path"), background.ChangedOptions{Key: key}), "changed "+c.String("path"), nil)
+	return wrapTrigger(background.Changed(c.String("path"), background.ChangedOptions{Key: key}), "changed "+c.String("path"), false, nil)
 }
 
 func (b *Behaviour) anyOf(c *value.Call) (starlark.Value, error) {
-	all, err := b.triggers(c)
+	all, clock, err := b.triggers(c)
 	if err != nil {
 		return nil, err
 	}
-	return wrapTrigger(background.AnyOf(all...), "any_of", nil)
+	return wrapTrigger(background.AnyOf(all...), "any_of", clock, nil)
 }
 
 func (b *Behaviour) allOf(c *value.Call) (starlark.Value, error) {
-	all, err := b.triggers(c)
+	all, clock, err := b.triggers(c)
 	if err != nil {
 		return nil, err
 	}
 	t, err := background.AllOf(c.Duration("within"), all...)
-	return wrapTrigger(t, "all_of", err)
+	return wrapTrigger(t, "all_of", clock, err)
 }
 
-// triggers gives the triggers of any_of and all_of.
-func (b *Behaviour) triggers(c *value.Call) ([]background.Trigger, error) {
+// triggers gives the triggers of any_of and all_of, and whether all of them
+// fire by time alone.
+func (b *Behaviour) triggers(c *value.Call) (all []background.Trigger, clock bool, err error) {
 	if len(c.Rest()) == 0 {
-		return nil, &value.Error{Msg: "it needs at least one trigger"}
+		return nil, false, &value.Error{Msg: "it needs at least one trigger"}
 	}
-	var all []background.Trigger
+	clock = true
 	for i, v := range c.Rest() {
 		if t, err := triggerKind.Unwrap(v); err == nil {
-			all = append(all, t.Trigger)
+			all, clock = append(all, t.Trigger), clock && t.clock
 			continue
 		}
 		fn, ok := v.(starlark.Callable)
 		if !ok {
-			return nil, &value.Error{Pos: i + 1, Msg: fmt.Sprintf("argument %d: want a trigger or a function, got %s", i+1, v.Type())}
+			return nil, false, &value.Error{Pos: i + 1, Msg: fmt.Sprintf("argument %d: want a trigger or a function, got %s", i+1, v.Type())}
 		}
 		keep(c, fn)
-		all = append(all, b.when(&callback{fn: fn, name: fn.Name(), place: []int{0}}))
+		all, clock = append(all, b.when(&callback{fn: fn, name: fn.Name(), place: []int{0}})), false
 	}
-	return all, nil
+	return all, clock, nil
 }
 
 // keep freezes a function that is not in the argument table, at once or at the
@@ -269,11 +271,11 @@ func keep(c *value.Call, fn starlark.Callable) {
 	}
 }
 
-func wrapTrigger(t background.Trigger, what string, err error) (starlark.Value, error) {
+func wrapTrigger(t background.Trigger, what string, clock bool, err error) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return triggerKind.Wrap(&trigger{t, what}), nil
+	return triggerKind.Wrap(&trigger{t, what, clock}), nil
 }
 
 // gate lets a trigger through only while its behaviour is the one that counts:
