@@ -232,6 +232,7 @@ func (b *Bus) fill(ctx context.Context, e *Event, source, topic string, v any) e
 	e.Topic, e.Source, e.payload = topic, source, p
 	if l := causeOf(ctx); l != nil {
 		e.chain = l
+		e.queue(l)
 		if l.seq != 0 {
 			e.Cause, e.Hops = l.seq, int(l.hops)+1
 			var storm bool

@@ -72,6 +72,7 @@ type link struct {
 	parent *link
 	topic  string
 	run    *string
+	old    *Old // what here or further up is no order, nil = nothing
 	seq    uint64
 	hops   int32
 	mark   uint32 // see pace
@@ -91,14 +92,23 @@ func CausedBy(ctx context.Context, e Event) Caused {
 	return Caused{ctx, linkOf(&e)}
 }
 
+// linkOf is the step from an event to what it brings about.
 func linkOf(e *Event) link {
-	return link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: int32(e.Hops), mark: e.mark}
+	l := link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: int32(e.Hops), mark: e.mark}
+	if e.chain != nil || e.Retained {
+		l.old = e.Old()
+	}
+	return l
 }
 
 // Event is the event that is the cause: its topic, number and causes, without
 // the payload.
 func (c *Caused) Event() Event {
-	return Event{Topic: c.link.topic, Seq: c.link.seq, Hops: int(c.link.hops), mark: c.link.mark, chain: c.link.parent}
+	e := Event{Topic: c.link.topic, Seq: c.link.seq, Hops: int(c.link.hops), mark: c.link.mark, chain: c.link.parent}
+	if o := c.link.old; o != nil && e.Old() == nil { // a retained copy
+		e.chain = &link{parent: e.chain, old: o}
+	}
+	return e
 }
 
 // Value implements context.Context.
@@ -121,7 +131,7 @@ func WithCause(ctx context.Context, e Event) context.Context {
 func WithRun(ctx context.Context, run string) context.Context {
 	l := link{run: &run}
 	if p := causeOf(ctx); p != nil {
-		l.parent, l.topic, l.seq, l.hops, l.mark = p.parent, p.topic, p.seq, p.hops, p.mark
+		l.parent, l.topic, l.seq, l.hops, l.mark, l.old = p.parent, p.topic, p.seq, p.hops, p.mark, p.old
 		if p.run != nil {
 			l.parent = p
 		}

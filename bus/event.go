@@ -15,6 +15,7 @@ type Event struct {
 	Cause    uint64 // seq of the event whose handling published this one, 0 = none
 	Hops     int    // length of that chain
 	Retained bool   // a kept copy, not news
+	Queued   bool   // it waited somewhere, or is too old: data, not an order; see Old
 	Keep     bool   // published to be kept: the last one per topic is stored
 
 	mark    uint32 // see pace

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"edged/bus"
 	"edged/bus/timer"
 )
 
@@ -92,7 +93,7 @@ func newActuator(r *Rig, dev Actuator, l Limits) *actuator {
 }
 
 // Do gives an actuator a command: a JSON object or tree, or a bare value. It
-// passes the stop latch and the limits, and Do returns when the device has
+// passes the stop latch and the limits, unless it comes of old words (ErrOld), and Do returns when the device has
 // taken it. The command lasts for its "hold" or the actuator's; if no other
 // follows by then, the actuator goes to Rest. A running goal of the actuator is
 // cancelled. A command that waits is replaced by a newer one (ErrReplaced).
@@ -100,6 +101,9 @@ func (r *Rig) Do(ctx context.Context, source, name string, cmd any) error {
 	a, err := r.actuator(name)
 	if err != nil {
 		return err
+	}
+	if old := bus.OldOf(ctx); old != nil {
+		return a.refuse(ctx, source, cmd, old)
 	}
 	o, err := a.order(ctx, source, cmd)
 	if err != nil {
@@ -159,6 +163,15 @@ func (a *actuator) ready() error {
 		return fmt.Errorf("hw: %s: %w", a.name, ErrOff)
 	}
 	return nil
+}
+
+// refuse says that a command came of what is no order, and tells so: for many
+// there is nobody else whom the error reaches.
+func (a *actuator) refuse(ctx context.Context, source string, cmd any, old *bus.Old) error {
+	cmd, _ = plain(cmd) // one that is none is told of without
+	err := fmt.Errorf("hw: %s: %w: %v", a.name, ErrOld, old)
+	a.r.say(ctx, "hw:"+a.name, "hw/"+a.name+"/refused", map[string]any{"command": cmd, "by": source, "error": err.Error()})
+	return err
 }
 
 // post puts the order into the slot.

@@ -9,32 +9,18 @@ import (
 	"edged/bus"
 )
 
-// BindOptions of a binding; the zero value works.
-type BindOptions struct {
-	// Retained lets kept messages move the actuator. They may be days old and
-	// come again at every reconnect, so they are ignored otherwise.
-	Retained bool
-	// Command makes a command of the payload; nil takes it as it is. Returning
-	// nil brings the actuator to rest.
-	Command func(payload any) (any, error)
-}
-
 // Bind drives an actuator by the events of a topic filter: the payload is the
 // command, null means rest. For a blackboard key ("board/motor") the command
 // is its new value. Refused commands are edged/error events. The newest
-// command counts if they come faster than the device takes them.
-func (r *Rig) Bind(filter, actuator string, o BindOptions) error {
+// command counts if they come faster than the device takes them; what is no
+// order (see bus.Old) never takes the place of one that is.
+func (r *Rig) Bind(filter, actuator string) error {
 	a, err := r.actuator(actuator)
 	if err != nil {
 		return err
 	}
-	q := bus.Queue{Limit: 16, Overflow: bus.Latest, Name: "hw:" + actuator}
-	if !o.Retained {
-		q.Where = func(e bus.Event) bool { return !e.Retained }
-	}
-	sub, err := r.b.Handle(filter, q, func(ctx context.Context, e bus.Event) error {
-		return a.follow(ctx, e, o)
-	})
+	q := bus.Queue{Limit: 16, Overflow: bus.Latest, Name: "hw:" + actuator, Where: a.orders}
+	sub, err := r.b.Handle(filter, q, a.follow)
 	if err != nil {
 		return fmt.Errorf("hw: bind %s to %s: %w", actuator, filter, err)
 	}
@@ -44,17 +30,26 @@ func (r *Rig) Bind(filter, actuator string, o BindOptions) error {
 	return nil
 }
 
-func (a *actuator) follow(ctx context.Context, e bus.Event, o BindOptions) error {
+// orders lets in what is an order, and tells of what is none.
+func (a *actuator) orders(e bus.Event) bool {
+	old := e.Old()
+	if old != nil {
+		_ = a.refuse(bus.WithCause(context.Background(), e), e.Source, commanded(e), old) // it is told
+	}
+	return old == nil
+}
+
+// commanded is what an event tells an actuator: of a blackboard key, its value.
+func commanded(e bus.Event) any {
 	cmd := e.Payload()
 	if m, ok := cmd.(map[string]any); ok && strings.HasPrefix(e.Topic, "board/") {
 		cmd = m["new"]
 	}
-	if o.Command != nil {
-		var err error
-		if cmd, err = o.Command(cmd); err != nil {
-			return fmt.Errorf("hw: %s: %w", a.name, err)
-		}
-	}
+	return cmd
+}
+
+func (a *actuator) follow(ctx context.Context, e bus.Event) error {
+	cmd := commanded(e)
 	var err error
 	if cmd == nil {
 		err = a.r.Rest(ctx, e.Source, a.name)

@@ -309,3 +309,65 @@ func TestDryRun(t *testing.T) {
 		want(t, "event", r.said("hw/m/set")[0], `{"by":"test","command":{"duty":0.5},"dry":true}`)
 	})
 }
+
+// What comes of old words passes by no door of the gate, and is told with the
+// reason; a stop and a Rest of them do.
+func TestOldMovesNothing(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		m := r.add(&motor{name: "m", open: func(g *Goal, _ string, _ json.RawMessage) error { return g.Drive(map[string]any{"duty": 0.1}) }}, duty)
+		if err := r.Bind("cmd/m", "m"); err != nil {
+			t.Fatal(err)
+		}
+		old := bus.WithOld(r.t.Context(), bus.Old{Topic: "home/goto", Reason: "it waited", Age: 3 * time.Hour})
+		_, start := r.Start(old, "script:a", "m", "drive", nil)
+		_, goal := r.NewGoal(old, "script:a", "tool")
+		for what, err := range map[string]error{"Do": r.Do(old, "script:a", "m", map[string]any{"duty": 0.2}), "Start": start, "NewGoal": goal} {
+			if !errors.Is(err, ErrOld) || !strings.Contains(fmt.Sprint(err), "home/goto is 3h0m0s old") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		_, replay := r.b.Replay(r.t.Context(), "mqtt", "cmd/m", 0.3)
+		_, queued := r.b.Publish(bus.WithOld(r.t.Context(), bus.Old{Reason: "it waited"}), "mqtt", "cmd/m", 0.4)
+		if err := errors.Join(replay, queued); err != nil {
+			t.Fatal(err)
+		}
+		refused := r.said("hw/m/refused")
+		if want := 4; len(refused) != want {
+			t.Errorf("%d refusals are told, want %d: %v", len(refused), want, refused)
+		}
+		for i, part := range []string{`"goal":"drive"`, `"command":{"duty":0.2}`, `"command":0.3`, `"command":0.4`} {
+			if i >= len(refused) || !strings.Contains(refused[i], part) {
+				t.Errorf("refusal %d: %v, want %s", i, refused, part)
+			}
+		}
+		// The newest order stands, though what is none came after it.
+		hold := func(ctx context.Context, v float64) {
+			t.Helper()
+			if _, err := r.b.Publish(ctx, "mqtt", "cmd/m", map[string]any{"duty": v}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		resume := r.b.Pause()
+		hold(r.t.Context(), 0.5)
+		hold(bus.WithOld(r.t.Context(), bus.Old{Reason: "it waited"}), 0.6)
+		resume()
+		synctest.Wait()
+		want(t, "m", m.notes(), `{"duty":0.5}`)
+
+		if err := r.Rest(old, "script:a", "m"); err != nil {
+			t.Error(err)
+		}
+		r.Trip(old, "mqtt", "an old stop")
+		if _, stopped := r.Stopped(); !stopped {
+			t.Error("a stop stops, however old")
+		}
+		r.Resume(old, "mqtt")
+		if _, stopped := r.Stopped(); !stopped {
+			t.Error("old words resume nothing")
+		}
+		r.Resume(r.t.Context(), "cli")
+		if err := r.do("m", map[string]any{"duty": 0.7}); err != nil {
+			t.Errorf("news: %v", err)
+		}
+	})
+}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"edged/bus"
 )
 
 // State is where a goal stands. Succeeded, Cancelled and Failed are terminal;
@@ -72,6 +74,9 @@ func (r *Rig) Start(ctx context.Context, source, name, action string, args any) 
 	if err != nil {
 		return fail(err)
 	}
+	if old := bus.OldOf(ctx); old != nil {
+		return nil, a.refuse(ctx, source, map[string]any{"goal": action, "args": tree}, old)
+	}
 	if err := a.ready(); err != nil {
 		return nil, err
 	}
@@ -108,8 +113,12 @@ func arguments(args any) (tree any, raw json.RawMessage, err error) {
 
 // NewGoal makes the goal of a long action that is not an actuator's, a
 // script's tool say. It is cancelled by a stop like any other. The caller ends
-// it with Succeed or Fail. If the robot is stopped, it is refused.
+// it with Succeed or Fail. If the robot is stopped, or if it comes of old words,
+// it is refused.
 func (r *Rig) NewGoal(ctx context.Context, source, name string) (*Goal, error) {
+	if old := bus.OldOf(ctx); old != nil {
+		return nil, fmt.Errorf("hw: %s: %w: %v", name, ErrOld, old)
+	}
 	if s := r.latch.Load(); s != nil {
 		return nil, fmt.Errorf("hw: %s: %w: %s", name, ErrStopped, s.Reason)
 	}

@@ -14,8 +14,8 @@
 //	rig.Stop(ctx, "cli", "operator")
 //
 // On the bus: hw/<sensor> is a reading {value, unit, time, quality};
-// hw/<actuator>/set is what an actuator was told, and why; hw/<actuator>/goal
-// is a long action's state; edged/safety/stop and edged/safety/resume are the
+// hw/<actuator>/set is what an actuator was told, and why; hw/<actuator>/refused
+// a command that came of old words; hw/<actuator>/goal is a long action's state; edged/safety/stop and edged/safety/resume are the
 // stop latch. Who publishes edged/safety/stop stops the robot.
 //
 // Work for an actuator runs on its lane, a goroutine that exists only while
@@ -127,6 +127,7 @@ var (
 	ErrUnrested = errors.New("not at rest")
 	ErrUnknown  = errors.New("unknown device")
 	ErrOff      = errors.New("the rig is shut down")
+	ErrOld      = errors.New("old words move nothing") // see bus.Old
 )
 
 // Options of a rig; the zero value works.

@@ -273,8 +273,12 @@ func (r *Rig) Stopped() (StopRecord, bool) {
 
 // Resume opens the gate after a stop. Nothing moves by it: what was cancelled
 // stays cancelled. An actuator whose Rest failed stays closed until a Rest of
-// it has succeeded. Resume without a stop does nothing.
+// it has succeeded. Resume without a stop does nothing; old words resume nothing.
 func (r *Rig) Resume(ctx context.Context, source string) {
+	if old := bus.OldOf(ctx); old != nil {
+		r.complain(ctx, source, fmt.Errorf("hw: resume: %w: %v", ErrOld, old), nil)
+		return
+	}
 	s := r.latch.Swap(nil)
 	if s == nil {
 		return

@@ -155,7 +155,7 @@ func (a *again) devices(p *past) error {
 	}
 	for _, name := range config.Names(a.cfg.Devices) {
 		if topic, ok := a.cfg.Devices[name]["bind"].(string); ok {
-			err = errors.Join(err, a.rig.Bind(topic, name, hw.BindOptions{}))
+			err = errors.Join(err, a.rig.Bind(topic, name))
 		}
 	}
 	return errors.Join(err, fences(a.rig, a.cfg))

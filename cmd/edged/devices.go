@@ -79,7 +79,7 @@ func openDevices(rig *hw.Rig, c *config.Config, simulate bool) (devices, error) 
 			}
 		}
 		if topic, ok := d.table["bind"].(string); ok {
-			if err := rig.Bind(topic, name, hw.BindOptions{}); err != nil {
+			if err := rig.Bind(topic, name); err != nil {
 				return ds, err
 			}
 		}

@@ -55,6 +55,8 @@ var eventKind = &value.Kind[*event]{
 		{Name: "cause", Doc: "The seq of the event whose handling published it, 0 if none.", Type: value.Int, Get: func(e *event) (any, error) { return int64(e.Cause), nil }},
 		{Name: "hops", Doc: "How long that chain of causes is.", Type: value.Int, Get: func(e *event) (any, error) { return int64(e.Hops), nil }},
 		{Name: "retained", Doc: "Whether it is a kept copy, not news.", Type: value.Bool, Get: func(e *event) (any, error) { return e.Retained, nil }},
+		{Name: "queued", Doc: "Whether it waited somewhere while the robot was away, or is too old: it is data, and nothing that it brings about moves an actuator.", Type: value.Bool, Get: func(e *event) (any, error) { return e.Queued, nil }},
+		{Name: "age", Doc: "How old it was when it came, in seconds, of what is queued or retained; None if that is not known.", Get: func(e *event) (any, error) { return e.age(), nil }},
 	},
 	Methods: []value.Method[*event]{{
 		Func: value.Func{
@@ -77,7 +79,7 @@ var eventKind = &value.Kind[*event]{
 	Tree: func(e *event) (any, error) {
 		return map[string]any{
 			"topic": e.Topic, "payload": e.tree(), "time": e.when().Format(time.RFC3339Nano), "seq": int64(e.Seq),
-			"source": e.Source, "cause": int64(e.Cause), "retained": e.Retained,
+			"source": e.Source, "cause": int64(e.Cause), "retained": e.Retained, "queued": e.Queued,
 		}, nil
 	},
 	Index: (*event).index,
@@ -103,6 +105,14 @@ func (e *event) index(key string) (any, bool) {
 	}
 	x, found, err := d.Get(starlark.String(key))
 	return x, found && err == nil
+}
+
+// age is how old a queued event or a kept copy was when it came, in seconds.
+func (e *event) age() any {
+	if o := e.Old(); o != nil && o.Age > 0 && (e.Queued || e.Retained) {
+		return o.Age.Seconds()
+	}
+	return starlark.None
 }
 
 func (e *event) when() time.Time {

@@ -16,6 +16,7 @@ import (
 	"edged/agent/llm"
 	"edged/background"
 	"edged/bus"
+	"edged/hw"
 	"edged/starlark/value"
 )
 
@@ -251,7 +252,10 @@ func (b *Behaviour) truster(more []string) func(string) bool {
 }
 
 // gate lets a tool act or not, right before it does.
-func (b *Behaviour) gate(_ context.Context, t llm.Tool, _ llm.Call) error {
+func (b *Behaviour) gate(ctx context.Context, t llm.Tool, _ llm.Call) error {
+	if old := bus.OldOf(ctx); old != nil {
+		return fmt.Errorf("%w: %v", hw.ErrOld, old)
+	}
 	if b.host.Rig == nil {
 		return nil
 	}
