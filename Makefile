@@ -20,7 +20,7 @@ PEERS    = mosquitto mosquitto-clients jq fuse3 e2fsprogs gcc libc6-dev g++ nloh
 EDGED_CACHE ?= $(HOME)/.cache/edged-peers
 export EDGED_CACHE
 
-.PHONY: run test check vet bar race peers root ollama tidy bench slow dist fmt doc clean
+.PHONY: run test check vet bar race peers root ollama tidy bench slow mutants dist fmt doc clean
 
 run:            ## the demo
 	$(GO) run ./cmd/edged demo
@@ -60,6 +60,10 @@ bench:          ## the figures of doc/benchmarks.md, as ratios
 slow: peers root ## soak tests, the long fault runs, other boards under emulation
 	@dpkg -s qemu-user >/dev/null 2>&1 || $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user >/dev/null
 	EDGED_PEERS=required EDGED_SLOW=1 $(GO) test -timeout 3h ./...
+	$(MAKE) mutants N=100
+
+mutants:        ## small mistakes in the packages of safety and trust: would a test notice? N=0 makes all of them
+	$(GO) run ./tests/mutation -n $(or $(N),0)
 
 dist:           ## static binaries for the boards
 	@mkdir -p $(OUT)
