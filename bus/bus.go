@@ -252,10 +252,11 @@ func (b *Bus) fill(ctx context.Context, e *Event, source, topic string, v any) e
 
 // post numbers the event and delivers it, or leaves it to who is delivering.
 func (b *Bus) post(e *Event) error {
+	u := b.urgentOf(e.Topic).take(b, e)
 	s := b.state.Load()
 	if s&flags == 0 && b.state.CompareAndSwap(s, s+oneSeq|flagBusy) {
 		e.Seq = (s + oneSeq) / oneSeq
-		if u := b.urgentOf(e.Topic); u != nil {
+		if u != nil {
 			u.call(b, *e)
 		}
 		err := b.deliver(e)
@@ -264,15 +265,14 @@ func (b *Bus) post(e *Event) error {
 		}
 		return err
 	}
-	return b.queue(e)
+	return b.queue(e, u)
 }
 
 // queue is post's way when somebody else is delivering.
-func (b *Bus) queue(e *Event) error {
+func (b *Bus) queue(e *Event, u *urgent) error {
 	if err := ValidTopic(e.Topic); err != nil {
 		return fmt.Errorf("bus: publish: %w", err)
 	}
-	u := b.urgentOf(e.Topic)
 	b.mu.Lock()
 	if len(b.pending) >= b.opt.Pending && u == nil {
 		b.mu.Unlock()

@@ -17,6 +17,7 @@ type Event struct {
 	Retained bool   // a kept copy, not news
 	Queued   bool   // it waited somewhere, or is too old: data, not an order; see Old
 	Keep     bool   // published to be kept: the last one per topic is stored
+	Taken    bool   // an urgent listener acted on it: for taps to see, for nobody to act on
 
 	mark    uint32 // see pace
 	at      int64  // Unix nanoseconds, 0 = not stamped yet

@@ -31,6 +31,7 @@ type Queue struct {
 	// Collapse; nil takes the newer.
 	Merge  func(queued, newer Event) Event
 	Replay bool     // matching retained events first
+	Taken  bool     // also events that are Taken, for who writes down what happened
 	Also   []string // further filters of the same subscription; an event comes once
 	Name   string   // who listens, for status and error events
 }
@@ -99,7 +100,7 @@ func (b *Bus) Subscribe(filter string, q Queue) (*Subscription, error) {
 }
 
 // Tap calls f for every matching event, in order, on the goroutine that
-// publishes. f must be quick and must not block; what it publishes comes after
+// publishes, events that were Taken too: who acts on what a tap sees leaves those. f must be quick and must not block; what it publishes comes after
 // the event it was called for. A panic becomes an edged/error event.
 func (b *Bus) Tap(filter string, f func(Event)) (*Subscription, error) {
 	s, err := b.subscription(filter, Queue{}, f)
@@ -138,6 +139,7 @@ func (s *Subscription) offer(e *Event) {
 	switch {
 	case s.tap != nil:
 		s.guard(*e, nil)
+	case e.Taken && !s.opt.Taken:
 	case s.opt.Where == nil || s.guard(*e, s.opt.Where):
 		s.b.stamp(e)
 		s.push(e)

@@ -17,13 +17,13 @@ const (
 
 // Hear has the robot stopped by what is said on the topics of speech, the
 // moment it is published: before queues, scripts, agents and models. stops says
-// whether a text means stop; see package stopword. The rig's Close ends it.
+// whether a text means stop; see package stopword. Words that stopped go to
+// nobody as something that was said (see [bus.Event]: Taken), or an agent would
+// make a task of them. The rig's Close ends it.
 func (r *Rig) Hear(stops func(text string) bool) error {
 	for _, topic := range []string{UtteranceTopic, PartialTopic} {
-		deaf, err := r.b.Urgent(topic, func(e bus.Event) {
-			if text := spoken(e.Payload()); stops(text) {
-				r.Trip(bus.WithCause(context.Background(), e), e.Source, Said(text))
-			}
+		deaf, err := r.b.Urgent(topic, func(e bus.Event) bool { return stops(spoken(e.Payload())) }, func(e bus.Event) {
+			r.Trip(bus.WithCause(context.Background(), e), e.Source, Said(spoken(e.Payload())))
 		})
 		if err != nil {
 			return fmt.Errorf("hw: hear: %w", err)

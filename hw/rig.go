@@ -53,7 +53,7 @@ func NewRig(b *bus.Bus, o Options) (*Rig, error) {
 		return nil, err
 	}
 	var err error
-	if r.deaf, err = b.Urgent(StopTopic, r.heard); err != nil {
+	if r.deaf, err = b.Urgent(StopTopic, nil, r.heard); err != nil {
 		return nil, fmt.Errorf("hw: new rig: %w", err)
 	}
 	return r, nil

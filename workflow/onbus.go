@@ -191,7 +191,11 @@ func level(name string) string {
 func (o *onBus) Watch(topics []string, changed func()) (stop func()) {
 	var subs []*bus.Subscription
 	for _, t := range topics {
-		s, err := o.b.Tap(t, func(bus.Event) { changed() })
+		s, err := o.b.Tap(t, func(e bus.Event) {
+			if !e.Taken {
+				changed()
+			}
+		})
 		if err != nil {
 			continue
 		}

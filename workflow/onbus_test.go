@@ -109,3 +109,28 @@ func TestLiveForgetsTheLastRun(t *testing.T) {
 	open = true
 	check(t, stands(), "done done  ")
 }
+
+// Words that stopped the robot change nothing that a workflow waits for.
+func TestWatchLeavesWhatWasTaken(t *testing.T) {
+	b := bus.New(bus.Options{})
+	defer b.Close(context.Background())
+	if _, err := b.Urgent("voice/utterance", func(e bus.Event) bool { return e.Payload() == "stop" }, func(bus.Event) {}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	watcher, ok := any(workflow.OnBus(b)).(interface {
+		Watch(topics []string, changed func()) (stop func())
+	})
+	if !ok {
+		t.Fatal("nobody watches the bus")
+	}
+	defer watcher.Watch([]string{"voice/#"}, func() { n++ })()
+	for _, text := range []string{"stop", "go"} {
+		if _, err := b.Publish(t.Context(), "test", "voice/utterance", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("it was told of %d changes, want one", n)
+	}
+}

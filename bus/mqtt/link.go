@@ -119,7 +119,7 @@ func (l *link) close() {
 // leaves is the rule of the package.
 func (l *link) leaves(e bus.Event, r Route) bool {
 	switch {
-	case e.Source == l.source:
+	case e.Source == l.source, e.Taken:
 		return false
 	case e.Source == "mqtt" || strings.HasPrefix(e.Source, "mqtt:"):
 		return r.Relay

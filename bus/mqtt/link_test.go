@@ -345,3 +345,41 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("got %v, want the lamp only", got)
 	}
 }
+
+// outlet is a broker inside that notes what it is handed.
+type outlet struct {
+	mu  sync.Mutex // guards got
+	got []string
+}
+
+func (p *outlet) Publish(topic string, payload []byte, _ byte, _ bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.got = append(p.got, topic+" "+string(payload))
+	return nil
+}
+
+func (p *outlet) Receive(func(topic string, payload []byte, qos byte, retain bool) error) {}
+func (p *outlet) Quiet(string) bool                                                       { return false }
+
+// TestTakenStays: words that stopped the robot are not sent on as an utterance.
+func TestTakenStays(t *testing.T) {
+	b := bus.New(bus.Options{})
+	if _, err := b.Urgent("voice/utterance", func(e bus.Event) bool { return e.Payload() == "stop" }, func(bus.Event) {}); err != nil {
+		t.Fatal(err)
+	}
+	p := &outlet{}
+	l, err := mqtt.NewLocal(b, p, mqtt.LocalOptions{Node: "r1", Mapping: mqtt.All()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, text := range []string{"stop", "go"} {
+		if _, err := b.Publish(t.Context(), "test", "voice/utterance", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(p.got, "; "); got != "voice/utterance go" {
+		t.Errorf("sent %q, want what was not taken", got)
+	}
+}

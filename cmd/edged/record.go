@@ -37,7 +37,7 @@ func (r *robot) startRecording() (*recording, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run: --record: %w", err)
 	}
-	sub, err := r.bus.Subscribe("*", bus.Queue{Limit: recordQueue, Name: "record"})
+	sub, err := r.bus.Subscribe("*", bus.Queue{Limit: recordQueue, Taken: true, Name: "record"})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
