@@ -230,7 +230,11 @@ func (b *Bus) fill(ctx context.Context, e *Event, source, topic string, v any) e
 		return fmt.Errorf("bus: publish %s: %w", topic, err)
 	}
 	e.Topic, e.Source, e.payload = topic, source, p
-	if l := causeOf(ctx); l != nil {
+	l, scope := causeOf(ctx)
+	if scope != nil {
+		e.origin = scope.Label()
+	}
+	if l != nil {
 		e.chain = l
 		e.queue(l)
 		if l.seq != 0 {

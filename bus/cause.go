@@ -3,6 +3,8 @@ package bus
 import (
 	"context"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // MaxHops is the length of a chain of causes after which the storm guard looks
@@ -32,7 +34,7 @@ func (b *Bus) pace(l *link) (mark uint32, storm bool) {
 // Stormy refuses, as [Bus.Publish] would, what is about to be done and told of
 // at the end of a chain of causes that races.
 func (b *Bus) Stormy(ctx context.Context, source, topic string) error {
-	l := causeOf(ctx)
+	l, _ := causeOf(ctx)
 	if l == nil || l.hops < MaxHops {
 		return nil
 	}
@@ -60,14 +62,14 @@ func (l *link) shorten() *link {
 		} else if n >= MaxHops {
 			continue
 		}
-		next := *l
-		next.parent = nil
-		last.parent, last = &next, &next
+		next := &link{topic: l.topic, run: l.run, seq: l.seq, hops: l.hops, mark: l.mark, old: l.old}
+		last.parent, last = next, next
 	}
 	return first.parent
 }
 
-// link is one step of the chain of causes that a context carries.
+// link is one step of the chain of causes that a context carries, and whose
+// words the work is about.
 type link struct {
 	parent *link
 	topic  string
@@ -76,9 +78,17 @@ type link struct {
 	seq    uint64
 	hops   int32
 	mark   uint32 // see pace
+	own    origin.Scope
+	outer  *origin.Scope // of the same run, begun further out; then own is not used
 }
 
-type causeKey struct{}
+// Scope implements origin.Carrier.
+func (l *link) Scope() *origin.Scope {
+	if l.outer != nil {
+		return l.outer
+	}
+	return &l.own
+}
 
 // Caused is a context that names an event as the cause. Who makes many may
 // embed it; others use [WithCause].
@@ -89,22 +99,22 @@ type Caused struct {
 
 // CausedBy is the context that [WithCause] points to.
 func CausedBy(ctx context.Context, e Event) Caused {
-	return Caused{ctx, linkOf(&e)}
+	return Caused{ctx, linkOf(&e, e.Origin())}
 }
 
 // linkOf is the step from an event to what it brings about.
-func linkOf(e *Event) link {
-	l := link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: int32(e.Hops), mark: e.mark}
+func linkOf(e *Event, whose origin.Label) link {
+	var old *Old
 	if e.chain != nil || e.Retained {
-		l.old = e.Old()
+		old = e.Old()
 	}
-	return l
+	return link{parent: e.chain, topic: e.Topic, seq: e.Seq, hops: int32(e.Hops), mark: e.mark, old: old, own: origin.Scope{Start: whose}}
 }
 
 // Event is the event that is the cause: its topic, number and causes, without
 // the payload.
 func (c *Caused) Event() Event {
-	e := Event{Topic: c.link.topic, Seq: c.link.seq, Hops: int(c.link.hops), mark: c.link.mark, chain: c.link.parent}
+	e := Event{Topic: c.link.topic, Seq: c.link.seq, Hops: int(c.link.hops), mark: c.link.mark, chain: c.link.parent, origin: c.link.own.Start}
 	if o := c.link.old; o != nil && e.Old() == nil { // a retained copy
 		e.chain = &link{parent: e.chain, old: o}
 	}
@@ -113,14 +123,15 @@ func (c *Caused) Event() Event {
 
 // Value implements context.Context.
 func (c *Caused) Value(key any) any {
-	if _, ok := key.(causeKey); ok {
+	if _, ok := key.(origin.Key); ok {
 		return &c.link
 	}
 	return c.Context.Value(key)
 }
 
 // WithCause returns a context for work that e brought about: whatever is
-// published with it names e as its cause.
+// published with it names e as its cause, and is of e's origin and of what the
+// work reads.
 func WithCause(ctx context.Context, e Event) context.Context {
 	c := CausedBy(ctx, e)
 	return &c
@@ -129,31 +140,43 @@ func WithCause(ctx context.Context, e Event) context.Context {
 // WithRun returns a context for one named run: events published with it, and
 // all that they bring about, answer true to [Event.Within] of that name.
 func WithRun(ctx context.Context, run string) context.Context {
-	l := link{run: &run}
-	if p := causeOf(ctx); p != nil {
+	c := &Caused{Context: ctx}
+	l := &c.link
+	l.run = &run
+	p, scope := causeOf(ctx)
+	l.outer = scope
+	if p != nil {
 		l.parent, l.topic, l.seq, l.hops, l.mark, l.old = p.parent, p.topic, p.seq, p.hops, p.mark, p.old
 		if p.run != nil {
 			l.parent = p
 		}
 	}
-	return &Caused{ctx, l}
+	return c
 }
 
 // CauseOf gives the event that the work of this context was brought about by:
 // its seq and its hops, or zeros.
 func CauseOf(ctx context.Context) (seq uint64, hops int) {
-	if l := causeOf(ctx); l != nil {
+	if l, _ := causeOf(ctx); l != nil {
 		return l.seq, int(l.hops)
 	}
 	return 0, 0
 }
 
-func causeOf(ctx context.Context) *link {
+// causeOf gives the nearest link and the scope of the run, which may have begun
+// since.
+func causeOf(ctx context.Context) (*link, *origin.Scope) {
 	if c, ok := ctx.(*Caused); ok {
-		return &c.link
+		return &c.link, c.link.Scope()
 	}
-	l, _ := ctx.Value(causeKey{}).(*link)
-	return l
+	switch c := ctx.Value(origin.Key{}).(type) {
+	case *link:
+		return c, c.Scope()
+	case *origin.Context:
+		l, _ := c.Outer.(*link)
+		return l, c.Scope()
+	}
+	return nil, nil
 }
 
 // topics lists the chain's topics from the oldest on, each once.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"sync"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // An Event is one thing that happened. It never changes after publish; it is
@@ -23,6 +25,8 @@ type Event struct {
 	at      int64  // Unix nanoseconds, 0 = not stamped yet
 	payload any    // a scalar, a *shared, or a Lazy of the publisher
 	chain   *link  // what led here, nearest first
+
+	origin origin.Label // "" = of the source alone
 }
 
 // RawJSON is a payload that is already JSON text. It is decoded when somebody
@@ -50,6 +54,22 @@ type shared struct {
 	raw    []byte
 	err    error
 	tree   any
+}
+
+// Origin says whose words the event is: those of the run that published it, with
+// all that it had read by then; outside of a run its source's.
+func (e Event) Origin() origin.Label {
+	if e.origin == "" {
+		return origin.Of(e.Source)
+	}
+	return e.origin
+}
+
+// From returns the event with another origin, for whoever brings an event from
+// elsewhere.
+func (e Event) From(l origin.Label) Event {
+	e.origin = l
+	return e
 }
 
 // Time is when the event was published, in UTC. Inside a [Bus.Tap] or a Where

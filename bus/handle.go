@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"runtime/debug"
+
+	"edged/bus/origin"
 )
 
 // ErrorTopic is where failures of handlers, predicates and everything else
@@ -70,8 +72,19 @@ func (s *Subscription) cause(e *Event) context.Context {
 	s.makeContexts(1 + s.hand.left())
 	c := &s.contexts[0]
 	s.contexts = s.contexts[1:]
-	c.Context, c.link = s.ctx, linkOf(e)
+	c.Context, c.link = s.ctx, linkOf(e, s.origin(e))
 	return c
+}
+
+// origin is e.Origin; most events come from where the one before came from.
+func (s *Subscription) origin(e *Event) origin.Label {
+	if e.origin != "" {
+		return e.origin
+	}
+	if s.source == "" || s.source != e.Source {
+		s.source, s.label = e.Source, origin.Of(e.Source)
+	}
+	return s.label
 }
 
 // makeContexts sees to it that there is a context to take.

@@ -49,17 +49,21 @@ func round(d time.Duration) time.Duration {
 // about the event that is published with it: that is marked Queued. If it names
 // one, it is about an earlier event that brought about what is done with it.
 func WithOld(ctx context.Context, o Old) context.Context {
-	l := link{old: &o}
-	if p := causeOf(ctx); p != nil {
+	c := &Caused{Context: ctx}
+	l := &c.link
+	l.old = &o
+	p, scope := causeOf(ctx)
+	l.outer = scope
+	if p != nil {
 		l.parent, l.topic, l.seq, l.hops, l.mark = p, p.topic, p.seq, p.hops, p.mark
 	}
-	return &Caused{ctx, l}
+	return c
 }
 
 // OldOf tells whether the work of a context was brought about by an event that
 // is no order; nil if it was not.
 func OldOf(ctx context.Context) *Old {
-	if l := causeOf(ctx); l != nil {
+	if l, _ := causeOf(ctx); l != nil {
 		return l.old
 	}
 	return nil
@@ -88,6 +92,5 @@ func (e *Event) queue(l *link) {
 	}
 	o := *l.old
 	o.Topic, e.Queued = e.Topic, true
-	m := *l
-	m.old, e.chain = &o, &m
+	e.chain = &link{parent: l.parent, topic: l.topic, run: l.run, seq: l.seq, hops: l.hops, mark: l.mark, old: &o}
 }

@@ -3,6 +3,8 @@ package bus
 import (
 	"sort"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // keep stores the last event of a topic. The kept copy forgets its causes.
@@ -46,8 +48,9 @@ func (b *Bus) keptMatching(match func(string) bool) []Event {
 	return list
 }
 
-// Restore puts back a kept event of an earlier process without publishing it.
-func (b *Bus) Restore(topic, source string, payload any, at time.Time) error {
+// Restore puts back a kept event of an earlier process without publishing it;
+// an empty origin is that of the source.
+func (b *Bus) Restore(topic, source string, from origin.Label, payload any, at time.Time) error {
 	if err := ValidTopic(topic); err != nil {
 		return err
 	}
@@ -58,7 +61,7 @@ func (b *Bus) Restore(topic, source string, payload any, at time.Time) error {
 	b.subsMu.Lock()
 	defer b.subsMu.Unlock()
 	if _, newer := b.kept[topic]; !newer {
-		b.kept[topic] = Event{Topic: topic, Source: source, payload: p, Keep: true, at: at.UnixNano()}
+		b.kept[topic] = Event{Topic: topic, Source: source, payload: p, Keep: true, at: at.UnixNano(), origin: from}
 	}
 	return nil
 }

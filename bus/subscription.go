@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"edged/bus/origin"
 )
 
 // Overflow says what a full queue gives up.
@@ -66,6 +68,8 @@ type Subscription struct {
 	_        line
 	hand     hand
 	contexts []Caused // the worker's, made ahead
+	source   string   // of the newest event, and
+	label    origin.Label
 	_        line
 }
 

@@ -60,7 +60,7 @@ func TestLocal(t *testing.T) {
 	if _, err := b.Retain(t.Context(), "hw:dock", "dock/state", "charging"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Restore("lamp/cmd", "mqtt", "on", time.Now()); err != nil { // a client's, of an earlier process
+	if err := b.Restore("lamp/cmd", "mqtt", "", "on", time.Now()); err != nil { // a client's, of an earlier process
 		t.Fatal(err)
 	}
 	in := newInside(t, b, mqtt.LocalOptions{Mapping: mqtt.All()})

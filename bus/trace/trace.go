@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"edged/bus"
+	"edged/bus/origin"
 )
 
 // Options of a recorder; the zero value but for Dir works.
@@ -58,6 +59,7 @@ type Line struct {
 	Seq     uint64          `json:"seq"`
 	Cause   uint64          `json:"cause,omitempty"`
 	Source  string          `json:"source"`
+	Origin  origin.Label    `json:"origin,omitempty"` // whose words, if not the source's alone
 	Topic   string          `json:"topic"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Keep    bool            `json:"keep,omitempty"` // it is the last of its topic until the next
@@ -226,7 +228,7 @@ func (r *Recorder) reuse(events []bus.Event) {
 }
 
 func (r *Recorder) line(e bus.Event, lost uint64) Line {
-	l := Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Keep: e.Keep, Lost: lost, Run: r.run}
+	l := Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Origin: Others(e), Topic: e.Topic, Keep: e.Keep, Lost: lost, Run: r.run}
 	b, err := e.JSON()
 	switch {
 	case err != nil:
@@ -236,4 +238,20 @@ func (r *Recorder) line(e bus.Event, lost uint64) Line {
 		l.Payload = b
 	}
 	return l
+}
+
+// Others is the origin of an event that is not of its source alone, else empty.
+func Others(e bus.Event) origin.Label {
+	if l := e.Origin(); l != origin.Of(e.Source) {
+		return l
+	}
+	return ""
+}
+
+// Whose is whose words the line is.
+func (l *Line) Whose() origin.Label {
+	if l.Origin == "" && l.Source != "" {
+		return origin.Of(l.Source)
+	}
+	return l.Origin
 }

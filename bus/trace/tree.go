@@ -114,6 +114,7 @@ func (n *Node) Root() *Node {
 func (n *Node) Reason() string {
 	var b strings.Builder
 	b.WriteString(n.Topic)
+	whose := n.Whose()
 	for n.Because != nil {
 		n = n.Because
 		b.WriteString(" because " + n.Topic)
@@ -122,6 +123,9 @@ func (n *Node) Reason() string {
 		b.WriteString(" because of something that is not in the record any more")
 	} else if n.Source != "" {
 		b.WriteString(", from " + n.Source)
+	}
+	if whose != "" && whose != n.Whose() {
+		b.WriteString(", with words of " + string(whose))
 	}
 	return b.String()
 }
@@ -137,7 +141,11 @@ func (n *Node) outline(w io.Writer, depth int, start time.Time) error {
 	if depth > 0 {
 		when = fmt.Sprintf("%12s", "+"+span(n.Time.Sub(start)))
 	}
-	if _, err := fmt.Fprintf(w, "%s %s%s %s (%s)\n", when, strings.Repeat("  ", depth), n.Topic, n.Text(60), n.Source); err != nil {
+	from := n.Source
+	if led := n.Because; n.Origin != "" && (led == nil || led.Whose() != n.Origin) { // else its cause says it
+		from += ", with words of " + string(n.Origin)
+	}
+	if _, err := fmt.Fprintf(w, "%s %s%s %s (%s)\n", when, strings.Repeat("  ", depth), n.Topic, n.Text(60), from); err != nil {
 		return err
 	}
 	if n.Lost > 0 {

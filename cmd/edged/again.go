@@ -80,7 +80,7 @@ func (a *again) open(p *past) (err error) {
 		return err
 	}
 	for _, k := range p.head.Retained {
-		if err := a.bus.Restore(k.Topic, k.Source, bus.RawJSON(k.Payload), k.Time); err != nil {
+		if err := a.bus.Restore(k.Topic, k.Source, k.Origin, bus.RawJSON(k.Payload), k.Time); err != nil {
 			return err
 		}
 	}

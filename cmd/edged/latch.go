@@ -8,6 +8,8 @@ import (
 
 	"edged/blackboard"
 	"edged/bus"
+	"edged/bus/origin"
+	"edged/bus/trace"
 	"edged/hw"
 )
 
@@ -47,6 +49,7 @@ func (l latch) Load() (*hw.StopRecord, error) {
 // keptEvent is a retained event in the board's file.
 type keptEvent struct {
 	Source string          `json:"source"`
+	Origin origin.Label    `json:"origin,omitempty"` // if not the source's alone
 	Time   time.Time       `json:"time"`
 	Bytes  []byte          `json:"bytes,omitempty"`
 	JSON   json.RawMessage `json:"json,omitempty"`
@@ -66,7 +69,7 @@ func (r *robot) restoreRetained() error {
 		if k.JSON != nil {
 			v = bus.RawJSON(k.JSON)
 		}
-		if err := r.bus.Restore(topic, k.Source, v, k.Time); err != nil {
+		if err := r.bus.Restore(topic, k.Source, k.Origin, v, k.Time); err != nil {
 			r.log.Warn("retained event skipped", "topic", topic, "err", err)
 		}
 	}
@@ -82,7 +85,7 @@ func (r *robot) restoreRetained() error {
 }
 
 func keep(records *blackboard.Records, e bus.Event) error {
-	k := keptEvent{Source: e.Source, Time: e.Time()}
+	k := keptEvent{Source: e.Source, Origin: trace.Others(e), Time: e.Time()}
 	switch p := e.Payload().(type) {
 	case nil:
 		return records.Delete(context.Background(), e.Topic)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"edged/bus/origin"
 	"edged/bus/trace"
 	"edged/hw"
 )
@@ -43,6 +44,7 @@ type snapshot struct {
 type kept struct {
 	Topic   string          `json:"topic"`
 	Source  string          `json:"source"`
+	Origin  origin.Label    `json:"origin,omitempty"`
 	Time    time.Time       `json:"time"`
 	Payload json.RawMessage `json:"payload"`
 }
@@ -68,7 +70,7 @@ func (r *robot) snapshot() snapshot {
 	}
 	for _, e := range r.bus.Retained("*") {
 		if b, err := e.JSON(); err == nil {
-			s.Retained = append(s.Retained, kept{e.Topic, e.Source, e.Time(), b})
+			s.Retained = append(s.Retained, kept{e.Topic, e.Source, trace.Others(e), e.Time(), b})
 		}
 	}
 	if r.rig == nil {
