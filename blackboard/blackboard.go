@@ -25,11 +25,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/bus/timer"
 )
 
@@ -142,7 +144,24 @@ type state struct {
 	ttl     time.Duration
 	writer  string
 	present bool
-	keep    bool // belongs on disk
+	keep    bool         // belongs on disk
+	origin  origin.Label // whose words it is; "" = the writer's
+}
+
+// whose is the origin of the value.
+func (s *state) whose() origin.Label {
+	if s.origin == "" {
+		return origin.Of(s.writer)
+	}
+	return s.origin
+}
+
+// by is what a state keeps of an origin: nothing, if it is its writer's.
+func by(whose origin.Label, writer string) origin.Label {
+	if string(whose) == writer {
+		return ""
+	}
+	return whose
 }
 
 // Entry is a key with all that is known about its value.
@@ -152,12 +171,13 @@ type Entry struct {
 	Version uint64 // grows by one for each change
 	Time    time.Time
 	Writer  string
+	Origin  origin.Label  // whose words the value is: of the run that wrote it, with all that it had read
 	TTL     time.Duration // 0 = stays
 	Durable bool          // it is kept on disk
 }
 
 func (s *state) entry(key string) Entry {
-	return Entry{Key: key, Value: s.value, Version: s.version, Time: time.Unix(0, s.at).UTC(), Writer: s.writer, TTL: s.ttl, Durable: s.keep}
+	return Entry{Key: key, Value: s.value, Version: s.version, Time: time.Unix(0, s.at).UTC(), Writer: s.writer, Origin: s.whose(), TTL: s.ttl, Durable: s.keep}
 }
 
 // Open opens the board's file, or makes it, or with no Path makes a board in
@@ -223,6 +243,35 @@ func (b *Board) Get(key string) (any, bool) {
 	v := e.value
 	b.mu.Unlock()
 	return v, true
+}
+
+// Read gives the value of a key and whose words it is.
+func (b *Board) Read(key string) (v any, whose origin.Label, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[key]
+	if e == nil || !e.present {
+		return nil, "", false
+	}
+	return e.value, e.whose(), true
+}
+
+// Origin is whose words the keys are that begin with a prefix; with values, it
+// is whose words those are. It is "" where there are none.
+func (b *Board) Origin(prefix string, values bool) (whose origin.Label) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for k, e := range b.entries {
+		if !e.present || !strings.HasPrefix(k, prefix) || values && origin.Wordless(e.value) {
+			continue
+		}
+		if l := e.whose(); whose == "" {
+			whose = l
+		} else {
+			whose = whose.Join(l)
+		}
+	}
+	return whose
 }
 
 // Entry gives a key with version, time and writer.

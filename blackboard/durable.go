@@ -65,7 +65,7 @@ func (r *Request) fileKey() string { return string(binary.BigEndian.AppendUint64
 
 func (r *Request) put() put {
 	k := r.fileKey()
-	s := state{version: r.ID, at: r.at, writer: r.From, value: []any{r.Key, r.Task, int64(r.timeout), r.ReplyKey}}
+	s := state{version: r.ID, at: r.at, writer: r.From, origin: by(r.Origin, r.From), value: []any{r.Key, r.Task, int64(r.timeout), r.ReplyKey}}
 	return put{bucketRequests, k, s.encode([]byte(k))}
 }
 
@@ -82,7 +82,7 @@ func (q *requests) load(b *Board, k, v []byte) error {
 	if !ok || len(l) != 4 || len(k) != 8 {
 		return errShape
 	}
-	r := &Request{ID: s.version, at: s.at, From: s.writer, Durable: true, Task: l[1]}
+	r := &Request{ID: s.version, at: s.at, From: s.writer, Origin: s.whose(), Durable: true, Task: l[1]}
 	timeout, ok1 := l[2].(int64)
 	var ok2, ok3 bool
 	r.Key, ok2 = l[0].(string)
@@ -112,7 +112,7 @@ func (q *requests) adopt(b *Board) {
 			}
 			r.timeout = left
 		}
-		b.admit(context.Background(), r, false)
+		b.admit(r.again(), r, false)
 		r.timeout = whole
 	}
 	q.found = nil

@@ -232,7 +232,7 @@ func (j *Journal) put(id uint64, rec []byte) put {
 }
 
 func (l *logs) loadJournal(name string, k, v []byte) error {
-	body, err := unseal(formatBytes, k, v)
+	body, err := unseal(k, v, formatBytes)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // Every change but the plain Set goes through mutate: a function that looks at
@@ -41,7 +43,7 @@ func (v *view) state(key string) state {
 func (v *view) put(key string, val any, ttl time.Duration) (version uint64) {
 	e := v.entry(key)
 	was := v.state(key)
-	s := e.next(v.b, val, ttl, e.mode(v.mode), v.writer, v.at)
+	s := e.next(v.b, val, ttl, e.mode(v.mode), v.writer, origin.From(v.ctx), v.at)
 	s.version = was.version + 1
 	repeat := s.repeats(&was)
 	v.writes = append(v.writes, write{e, s, repeat})
@@ -66,7 +68,7 @@ func (v *view) delete(key string) bool {
 	if !was.present {
 		return false
 	}
-	v.writes = append(v.writes, write{e: e, s: state{version: was.version + 1, at: v.at, writer: v.writer, keep: was.keep}})
+	v.writes = append(v.writes, write{e: e, s: state{version: was.version + 1, at: v.at, writer: v.writer, origin: by(origin.From(v.ctx), v.writer), keep: was.keep}})
 	return true
 }
 
@@ -208,6 +210,7 @@ type Tx struct {
 	reads  map[string]uint64 // version seen, 0 = absent
 	writes map[string]txWrite
 	order  []string
+	whose  origin.Label // of the words that were read
 }
 
 type txWrite struct {
@@ -259,6 +262,13 @@ func (t *Tx) commit(ctx context.Context, writer string) error {
 		}
 	}
 	wrote := keys[:len(t.order)]
+	if t.whose != "" {
+		whose := origin.From(ctx)
+		if whose == "" {
+			whose = origin.Of(writer)
+		}
+		ctx = origin.With(ctx, whose.Join(t.whose))
+	}
 	return t.b.mutate(ctx, writer, "transact", mode, keys, func(v *view) error {
 		for k, version := range t.reads {
 			if s := v.state(k); s.present && s.version != version || !s.present && version != 0 {
@@ -284,6 +294,12 @@ func (t *Tx) Get(key string) (any, bool) {
 	e, ok := t.b.Entry(key)
 	if _, seen := t.reads[key]; !seen {
 		t.reads[key] = e.Version
+		if ok && !origin.Wordless(e.Value) {
+			if t.whose == "" {
+				t.whose = e.Origin
+			}
+			t.whose = t.whose.Join(e.Origin)
+		}
 	}
 	return e.Value, ok
 }

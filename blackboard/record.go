@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // What lies in the file, byte by byte. A sealed record is a format byte, the
@@ -17,6 +19,7 @@ import (
 const (
 	formatValue = 1 // body: version, time, ttl, writer, value
 	formatBytes = 2 // body: as the caller gave it
+	formatWhose = 3 // body: version, time, ttl, writer, origin, value
 	sealBytes   = 5
 	maxDepth    = 64
 )
@@ -36,15 +39,15 @@ func checksum(format byte, key, body []byte) uint32 {
 	return crc32.Update(crc32.Update(crc32.Checksum(key, t), t, body), t, []byte{format})
 }
 
-func unseal(format byte, key, rec []byte) ([]byte, error) {
+func unseal(key, rec []byte, formats ...byte) ([]byte, error) {
 	if len(rec) < sealBytes {
 		return nil, fmt.Errorf("%w: %d bytes", ErrChecksum, len(rec))
 	}
 	if checksum(rec[0], key, rec[sealBytes:]) != binary.LittleEndian.Uint32(rec[1:]) {
 		return nil, ErrChecksum
 	}
-	if rec[0] != format {
-		return nil, fmt.Errorf("%w: format %d, this version reads %d", errRecord, rec[0], format)
+	if !slices.Contains(formats, rec[0]) {
+		return nil, fmt.Errorf("%w: format %d, this version reads %d", errRecord, rec[0], formats)
 	}
 	return rec[sealBytes:], nil
 }
@@ -56,17 +59,24 @@ func sealBytesRecord(key, body []byte) []byte {
 
 // encode seals the state of a key.
 func (s *state) encode(key []byte) []byte {
-	return seal(make([]byte, 0, 64), formatValue, key, func(b []byte) []byte {
+	format := byte(formatValue) // as ever, where the words are the writer's own
+	if s.origin != "" {
+		format = formatWhose
+	}
+	return seal(make([]byte, 0, 64), format, key, func(b []byte) []byte {
 		b = binary.AppendUvarint(b, s.version)
 		b = binary.AppendVarint(b, s.at)
 		b = binary.AppendUvarint(b, uint64(s.ttl))
 		b = appendText(b, s.writer)
+		if s.origin != "" {
+			b = appendText(b, string(s.origin))
+		}
 		return appendValue(b, s.value)
 	})
 }
 
 func decodeState(key, rec []byte) (state, error) {
-	body, err := unseal(formatValue, key, rec)
+	body, err := unseal(key, rec, formatValue, formatWhose)
 	if err != nil {
 		return state{}, err
 	}
@@ -76,6 +86,9 @@ func decodeState(key, rec []byte) (state, error) {
 	s.at = r.varint()
 	s.ttl = time.Duration(r.uvarint())
 	s.writer = r.text()
+	if rec[0] == formatWhose {
+		s.origin = origin.Parse(r.text())
+	}
 	s.value = r.value(0)
 	if r.err == nil && len(r.b) > 0 {
 		r.fail("%d bytes too many", len(r.b))

@@ -120,7 +120,7 @@ func (r *Records) All() iter.Seq2[string, []byte] {
 }
 
 func (l *logs) loadRecord(ns string, k, v []byte) error {
-	body, err := unseal(formatBytes, k, v)
+	body, err := unseal(k, v, formatBytes)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/bus/timer"
 )
 
@@ -28,6 +29,7 @@ type Request struct {
 	From     string
 	ReplyKey string
 	Durable  bool
+	Origin   origin.Label // whose words the task is
 
 	at      int64
 	timeout time.Duration
@@ -143,7 +145,7 @@ func (b *Board) Post(ctx context.Context, writer, key string, task any, o PostOp
 	if err := b.stormy(ctx, writer, "post", key); err != nil {
 		return nil, err
 	}
-	r := &Request{Key: key, Task: task, From: writer, ReplyKey: o.ReplyKey, Durable: o.Durable, timeout: max(o.Timeout, 0)}
+	r := &Request{Key: key, Task: task, From: writer, Origin: orWriter(origin.From(ctx), writer), ReplyKey: o.ReplyKey, Durable: o.Durable, timeout: max(o.Timeout, 0)}
 	r.future = bus.NewFuture(func() { b.withdraw(r) })
 	if o.Durable && b.store != nil {
 		err = b.postDurable(ctx, r)
@@ -165,6 +167,16 @@ func (b *Board) Post(ctx context.Context, writer, key string, task any, o PostOp
 	b.bus.Deliver()
 	return r.future, nil
 }
+
+func orWriter(whose origin.Label, writer string) origin.Label {
+	if whose == "" {
+		return origin.Of(writer)
+	}
+	return whose
+}
+
+// again is a context for what is told of a request once more.
+func (r *Request) again() context.Context { return origin.With(context.Background(), r.Origin) }
 
 // room refuses what would be too much; the caller holds mu.
 func (q *requests) room(b *Board) error {
@@ -278,7 +290,7 @@ func (b *Board) Reply(ctx context.Context, author string, r *Request, result any
 		return b.Fail(ctx, author, r, err.Error())
 	}
 	if r.ReplyKey == "" {
-		return b.end(r) && r.resolve(v, nil)
+		return b.end(r) && r.resolve(ctx, author, v, nil)
 	}
 	b.mu.Lock()
 	ok := b.take(r)
@@ -292,21 +304,21 @@ func (b *Board) Reply(ctx context.Context, author string, r *Request, result any
 		b.later(r.gone())
 		b.mu.Unlock()
 	}
-	return r.resolve(v, err)
+	return r.resolve(ctx, author, v, err)
 }
 
-func (r *Request) resolve(v any, err error) bool {
-	r.future.Resolve(v, err)
+func (r *Request) resolve(ctx context.Context, author string, v any, err error) bool {
+	r.future.ResolveFrom(orWriter(origin.From(ctx), author), v, err)
 	return true
 }
 
 // Fail gives up on a request for its poster: the future gives a *FailedError.
 // It returns false if the request was answered before.
-func (b *Board) Fail(_ context.Context, author string, r *Request, reason string) bool {
+func (b *Board) Fail(ctx context.Context, author string, r *Request, reason string) bool {
 	if r == nil || !b.end(r) {
 		return false
 	}
-	return r.resolve(nil, &FailedError{r.Key, reason, author})
+	return r.resolve(ctx, author, nil, &FailedError{r.Key, reason, author})
 }
 
 // Pending lists the open requests of a key, oldest first; "" means of all keys.
@@ -341,7 +353,7 @@ func (b *Board) offerWaiting(w *Watch) {
 				c := &toldCtx{bus.CausedBy(context.Background(), r.ctx.Event()), w}
 				waits = append(waits, wait{w, w.queue.push(told{c, nil, r})})
 			default:
-				_, _ = l.out.Stage(context.Background(), r.From, &offer{r, w})
+				_, _ = l.out.Stage(r.again(), r.From, &offer{r, w})
 			}
 		}
 	}

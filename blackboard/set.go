@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"edged/bus"
+	"edged/bus/origin"
 )
 
 // SetOptions of one change; the zero value is the key's own rule.
@@ -49,7 +50,7 @@ func (b *Board) Set(ctx context.Context, writer, key string, v any, o SetOptions
 		})
 		return version, err
 	}
-	h := b.apply(ctx, e, e.next(b, v, o.TTL, mode, writer, b.bus.Now()), false)
+	h := b.apply(ctx, e, e.next(b, v, o.TTL, mode, writer, origin.From(ctx), b.bus.Now()), false)
 	version := e.version
 	b.mu.Unlock()
 	if h != nil {
@@ -109,11 +110,11 @@ func (e *entry) mode(m Mode) Mode {
 }
 
 // next is the state after a set of v; the caller holds mu.
-func (e *entry) next(b *Board, v any, ttl time.Duration, mode Mode, writer string, at int64) state {
+func (e *entry) next(b *Board, v any, ttl time.Duration, mode Mode, writer string, whose origin.Label, at int64) state {
 	if ttl == 0 && e.rule != nil {
 		ttl = e.rule.TTL
 	}
-	return state{value: v, version: e.version + 1, at: at, ttl: max(ttl, 0), writer: writer, present: true, keep: mode != Memory && b.store != nil}
+	return state{value: v, version: e.version + 1, at: at, ttl: max(ttl, 0), writer: writer, origin: by(whose, writer), present: true, keep: mode != Memory && b.store != nil}
 }
 
 // repeats reports whether a set of s on top of was changes nothing.
@@ -137,9 +138,16 @@ func (b *Board) apply(ctx context.Context, e *entry, s state, stored bool) *hear
 	n.key, n.old, n.new, n.at, n.writer = e.key, e.value, s.value, s.at, s.writer
 	n.deleted, n.created = !s.present, !e.present
 	b.sets++
+	ctx = e.told(ctx, &s)
 	if s.repeats(&e.state) {
 		n.repeat = true
 		b.repeats++
+		if whose := by(s.whose(), e.writer); whose != e.origin { // the newest says whose it is
+			e.origin = whose
+			if e.keep || e.disk {
+				b.soil(e)
+			}
+		}
 	} else {
 		b.become(e, &s, stored)
 	}
@@ -157,6 +165,23 @@ func (b *Board) apply(ctx context.Context, e *entry, s state, stored bool) *hear
 		}
 	}
 	return h
+}
+
+// told is the context of a change's event: it has the words of the old value
+// and of the new one. The caller holds mu.
+func (e *entry) told(ctx context.Context, s *state) context.Context {
+	old := e.present && (e.origin != s.origin || e.writer != s.writer) && !origin.Wordless(e.value)
+	if !old && s.origin == "" {
+		return ctx
+	}
+	whose := s.whose()
+	if old {
+		whose = whose.Join(e.whose())
+	}
+	if whose == origin.From(ctx) {
+		return ctx
+	}
+	return origin.With(ctx, whose)
 }
 
 // become replaces a key's state; the caller holds mu.

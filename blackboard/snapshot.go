@@ -168,12 +168,12 @@ func checkFile(path string) error {
 		return err
 	}
 	_, _, err = walk(f, fi.Size(), func(bucket string, key, value []byte) error {
-		format := byte(formatBytes)
+		formats := []byte{formatBytes}
 		switch bucket {
 		case bucketValues, bucketHistory, bucketRequests:
-			format = formatValue
+			formats = []byte{formatValue, formatWhose}
 		}
-		if _, err := unseal(format, key, value); err != nil {
+		if _, err := unseal(key, value, formats...); err != nil {
 			return fmt.Errorf("%s %q: %w", bucket, key, err)
 		}
 		return nil

@@ -66,7 +66,7 @@ func (b *Board) Volunteer(key string, o VolunteerOptions, h func(ctx context.Con
 	l := b.lineOf(key)
 	l.volunteers = append(l.volunteers, v)
 	if r := l.first; r != nil {
-		_, _ = l.out.Stage(context.Background(), r.From, &offer{r, v})
+		_, _ = l.out.Stage(r.again(), r.From, &offer{r, v})
 	}
 	b.mu.Unlock()
 	b.bus.Deliver()
@@ -269,7 +269,7 @@ func (b *Board) release(r *Request) {
 		c.lease = nil
 	}
 	c.owner, c.resting = nil, false
-	_, _ = r.q.out.Stage(context.Background(), r.From, &offer{r, toVolunteers{}})
+	_, _ = r.q.out.Stage(r.again(), r.From, &offer{r, toVolunteers{}})
 }
 
 func (b *Board) leaseOver(r *Request, round int) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edged/bus"
+	"edged/bus/origin"
 )
 
 // On says which sets a watcher hears of.
@@ -63,6 +64,7 @@ type Watch struct {
 type collapse struct {
 	old      any
 	created  bool
+	whose    origin.Label // of old; "" = there is none
 	requests []*Request
 }
 
@@ -161,7 +163,7 @@ func (w *Watch) merge(queued, newer bus.Event) bus.Event {
 	switch p := queued.Value().(type) {
 	case *note:
 		if !again {
-			c.old, c.created = p.old, p.created
+			c.old, c.created, c.whose = p.old, p.created, queued.Origin()
 		}
 	default:
 		c.requests = append(c.requests, requestOf(p))
@@ -196,6 +198,9 @@ func (w *Watch) handle(ctx context.Context, e bus.Event) error {
 	ch := n.change()
 	if merged {
 		ch.Old, ch.Created = c.old, c.created
+		if c.whose != "" {
+			origin.Raise(ctx, c.whose)
+		}
 		ch.Repeated = false
 		if w.o.On == OnChange && !ch.Deleted && !ch.Created && same(ch.Old, ch.New) {
 			return nil // it went back to what the handler knows

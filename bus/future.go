@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"edged/bus/origin"
 )
 
 // ErrFutureCancelled is the result of a future that its owner cancelled.
@@ -17,6 +19,7 @@ type Future struct {
 	done   bool
 	value  any
 	err    error
+	origin origin.Label
 	ready  chan struct{}
 	then   []func(any, error)
 	cancel func()
@@ -28,13 +31,17 @@ func NewFuture(cancel func()) *Future { return &Future{cancel: cancel} }
 
 // Resolve gives the future its value or error. Only the first call counts; it
 // returns true.
-func (f *Future) Resolve(v any, err error) bool {
+func (f *Future) Resolve(v any, err error) bool { return f.ResolveFrom("", v, err) }
+
+// ResolveFrom is Resolve with words of somebody else: value or error are of
+// that origin.
+func (f *Future) ResolveFrom(whose origin.Label, v any, err error) bool {
 	f.mu.Lock()
 	if f.done {
 		f.mu.Unlock()
 		return false
 	}
-	f.done, f.value, f.err = true, v, err
+	f.done, f.value, f.err, f.origin = true, v, err, whose
 	if f.ready != nil {
 		close(f.ready)
 	}
@@ -62,6 +69,13 @@ func (f *Future) Result(ctx context.Context) (any, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// Origin says whose words the answer is, once it is there; "" is nobody else's.
+func (f *Future) Origin() origin.Label {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.origin
 }
 
 // Ready is closed when the future is resolved.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // Errors of messages.
@@ -101,7 +103,11 @@ func (b *Bus) Send(ctx context.Context, m Message) error {
 	if !b.reachable(m) {
 		return fmt.Errorf("bus: send to %q: %w", m.To, ErrUndeliverable)
 	}
-	_, err = b.Publish(ctx, "agent:"+m.From, messagePrefix+m.To, &letter{m: m})
+	from := "agent:" + m.From
+	if whose := origin.From(ctx); whose != "" { // its words are the agent's, too
+		ctx = origin.With(ctx, whose.Join(origin.Of(from)))
+	}
+	_, err = b.Publish(ctx, from, messagePrefix+m.To, &letter{m: m})
 	return err
 }
 
@@ -206,9 +212,9 @@ func (b *Bus) answer(e Event) {
 	b.talk.mu.Unlock()
 	switch m.Kind {
 	case "failure", "refuse", "not-understood":
-		a.future.Resolve(nil, fmt.Errorf("bus: ask: %s answered %s: %v", m.From, m.Kind, m.Content))
+		a.future.ResolveFrom(e.Origin(), nil, fmt.Errorf("bus: ask: %s answered %s: %v", m.From, m.Kind, m.Content))
 	default:
-		a.future.Resolve(m.Content, nil)
+		a.future.ResolveFrom(e.Origin(), m.Content, nil)
 	}
 }
 

@@ -175,6 +175,24 @@ func (l Label) Trusted(policy func(who string) bool) bool {
 	return true
 }
 
+// Wordless reports whether a JSON tree says nothing: numbers, yes and no, and
+// lists of them. Nobody obeys a number, so reading one raises no run, and a
+// battery's charge does not cost a robot its tools.
+func Wordless(v any) bool {
+	switch v := v.(type) {
+	case nil, bool, int64, float64, int:
+		return true
+	case []any:
+		for _, x := range v {
+			if !Wordless(x) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
 // A Scope is the label of one run: it floats upwards with what the run reads.
 // It may be used concurrently.
 type Scope struct {
