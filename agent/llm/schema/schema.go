@@ -100,7 +100,51 @@ func Decode(text []byte) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("schema: not JSON: more than one value")
 	}
+	if key, ok := twice(text); ok {
+		return nil, fmt.Errorf("schema: not JSON: the key %q is there twice", clip(key, 40))
+	}
 	return tree(v)
+}
+
+// twice finds a key that an object of a valid JSON text has more than once.
+// Decoders take the last one and say nothing; who wrote it may have meant
+// another.
+func twice(text []byte) (string, bool) {
+	type object struct {
+		keys  map[string]bool // nil: it is an array
+		value bool            // a key was read, its value comes next
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var open []object
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return "", false
+		}
+		if key, ok := t.(string); ok && len(open) > 0 {
+			if in := &open[len(open)-1]; in.keys != nil && !in.value {
+				if in.keys[key] {
+					return key, true
+				}
+				in.keys[key], in.value = true, true
+				continue
+			}
+		}
+		switch t {
+		case json.Delim('{'):
+			open = append(open, object{keys: map[string]bool{}})
+			continue
+		case json.Delim('['):
+			open = append(open, object{})
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		}
+		if len(open) > 0 {
+			open[len(open)-1].value = false
+		}
+	}
 }
 
 // tree turns json.Number into int64 and float64, in place.

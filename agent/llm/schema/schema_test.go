@@ -47,6 +47,10 @@ func TestAccept(t *testing.T) {
 		{`{"room":"attic","on":true}`, "", "room must be one of kitchen, hall, dock"},
 		{`{"place":"hall"}`, "", `room is missing; on is missing; "place" is not known`},
 		{`[1]`, "", "must be an object"},
+		{`{"room":"hall","on":true,"on":false}`, "", `the key "on" is there twice`},
+		{`{"room":"hall","on":true,"fade":{"a":[{"b":1,"c":"b","b":2}]}}`, "", `the key "b" is there twice`},
+		{`"{\"room\":\"hall\",\"room\":\"dock\",\"on\":true}"`, "", "must be an object"},
+		{`{"room":"hall","on":true,"fade":[{"a":1},{"a":1},"a","a"]}`, "", "fade must be a number"},
 		{`{"room":"hall","on":true} and more`, "", "not JSON"},
 		{``, "", "not JSON"},
 	} {
