@@ -32,6 +32,7 @@ type Guardrail struct {
 // put in place of what it saw.
 type Finding struct {
 	Violation string
+	Failed    bool // the check itself did, so that nobody knows: not even Warn lets that go on
 	Replaced  bool
 	By        any
 }
@@ -51,11 +52,11 @@ func (g *Guardrail) Reaction() Reaction {
 }
 
 // Look asks the check. It fails closed: an error or a panic of the check is a
-// violation.
+// violation, and one that no reaction lets go on.
 func (g *Guardrail) Look(ctx context.Context, payload any, state map[string]any) Finding {
 	f, err := protected(func() (Finding, error) { return g.Check(ctx, payload, state) })
 	if err != nil {
-		return Violates(err.Error())
+		return Finding{Violation: err.Error(), Failed: true}
 	}
 	return f
 }

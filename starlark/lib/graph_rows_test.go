@@ -77,6 +77,8 @@ def check(payload, state):
         return "%d of %s" % (payload["v"], state["input"])
     if how == "replaces":
         return replace({"v": 1})
+    if how == "fails":
+        return payload["nothing"]
     if how == "once" and payload["round"] > 1:
         return None
     return "too fast"
@@ -136,6 +138,13 @@ def test_warn():
 def test_sanitize():
     assert.eq(row("sanitize", "replaces"), ["done", 1, "author", "drive 1"])
     assert.eq(row("sanitize", "no"), ["blocked", 1, "author"])
+    bb.set("box/how", "replaces")
+    r = graphs["sanitize", "node"].run("go")
+    assert.eq([[c.output, c.reply] for c in r.children if c.by == "author"], [[{"v": 1}, "{\"v\":1}"]])
+
+def test_a_check_that_fails_lets_nothing_on():
+    for on in ["block", "warn", "sanitize"]:
+        assert.eq(row(on, "fails"), ["blocked", 1, "author"])
 
 def test_revise():
     assert.eq(row("revise", "once"), ["done", 2, "author", "author", "drive 9"])

@@ -50,7 +50,7 @@ var replacementKind = &value.Kind[replacement]{
 
 var guardrailRows = []row{
 	{value.Func{
-		Name: "Guardrail", Doc: "Looks at what a node puts out, or at what crosses an edge, every time. A check that fails counts as a violation: it fails closed.",
+		Name: "Guardrail", Doc: "Looks at what a node puts out, or at what crosses an edge, every time. A check that fails counts as a violation, and no reaction lets that go on: it fails closed.",
 		Example: `def fence(payload, state):
     if payload["x"] > 4.0:
         return "leaves the fence at x = %s" % payload["x"]
@@ -59,7 +59,7 @@ rail = Guardrail("fence", fence, on_violation = "reroute", reroute = "ask")`,
 		Params: []value.Param{
 			{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name, for events and messages."},
 			{Name: "check", Type: value.Callable, Required: true, Positional: true, Doc: "Called with the payload, the state and ctx, as far as it takes them. It returns None if all is well, text that says what is wrong, or replace(payload). It looks and decides, and does nothing: what it would write, send, move or wait for is an error, and so a violation."},
-			{Name: "on_violation", Type: value.OneOf("block", "reroute", "warn", "sanitize", "revise"), Default: "block", Doc: "block ends the run, reroute goes to another node, warn tells of it and goes on, sanitize goes on with what the check put in its place and blocks if that is nothing, revise sends the text back to the author, twice at most."},
+			{Name: "on_violation", Type: value.OneOf("block", "reroute", "warn", "sanitize", "revise"), Default: "block", Doc: "block ends the run, reroute goes to another node, warn tells of it and goes on unless the check itself failed, sanitize goes on with what the check put in its place and blocks if that is nothing, revise sends the text back to the author, twice at most."},
 			{Name: "reroute", Type: value.String, Doc: "The node to go to, for on_violation = \"reroute\"."}},
 		Returns: "a guardrail",
 	}, (*Behaviour).guardrail},

@@ -165,7 +165,7 @@ func TestGuardrails(t *testing.T) {
 			{workflow.Reroute, "dirt", "done other", "a(in), other(dirt)"},
 			{workflow.Reroute, "error", "done other", "a(in), other(error)"},
 			{workflow.Warn, "dirt", "done b", "a(in), b(dirt)"},
-			{workflow.Warn, "panic", "done b", "a(in), b(panic)"},
+			{workflow.Warn, "panic", "blocked guardrail rail: panic: oh", "a(in)"},
 			{workflow.Sanitize, "dirt", "done b", "a(in), b(clean)"},
 			{workflow.Sanitize, "error", "blocked guardrail rail: no camera", "a(in)"},
 			{workflow.Revise, "dirt", "blocked guardrail rail: dirt in it",

@@ -93,6 +93,10 @@ func (v *visit) guard(ctx context.Context, list []workflow.Guardrail, where stri
 		}
 		switch on {
 		case workflow.Warn:
+			if !f.Failed {
+				continue
+			}
+			return "", nil, false, fmt.Errorf("%w: guardrail %s: %s", agent.ErrBlocked, gr.Name, f.Violation)
 		case workflow.Reroute:
 			return gr.Reroute, payload, changed, nil
 		case workflow.Revise:

@@ -196,6 +196,9 @@ func (v *visit) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 			return r, err
 		}
 		v.step = s
+		if s.other { // what it was goes no further
+			r.Reply = agent.Task{Input: s.output}.Text()
+		}
 		if v.durable {
 			r.Output = s.tree()
 		}
@@ -288,6 +291,9 @@ func (v *visit) settle(ctx context.Context, r agent.Result) (*step, error) {
 		return s, err
 	}
 	s.output, s.other = out, changed
+	if changed {
+		r.Output, r.Reply = out, agent.Task{Input: out}.Text()
+	}
 	if s.sets, err = v.lands(out, updates); err != nil {
 		return s, err
 	}
