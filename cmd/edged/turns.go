@@ -245,7 +245,7 @@ func cut(s string, n int) string {
 
 func fullTurn(w io.Writer, t society.Turn) {
 	for _, x := range []struct{ word, text string }{
-		{"system", t.System}, {"prompt", t.Prompt}, {"schema", string(t.Schema)}, {"answer", string(t.Answer)}, {"said", t.Said},
+		{"system", t.System}, {"prompt", t.Prompt}, {"schema", string(t.Schema)}, {"answer", string(t.Answer)}, {"raw", string(t.Raw)}, {"said", t.Said},
 	} {
 		if x.text != "" {
 			block(w, "      ", x.word, x.text)

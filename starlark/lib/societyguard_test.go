@@ -32,9 +32,9 @@ def test_revise_goes_back_to_the_author_alone():
 
 def test_revise_takes_rounds():
     got = review(dict(worker = [draft("attic"), draft("cellar")], boss = []), rail("revise"), max_rounds = 2)
-    check("deadlock", got, ["deadlock", "deadlock", "cellar", "", "worker worker"])
+    check("deadlock", got, ["deadlock", "deadlock: worker: returned: there is no room called cellar", "cellar", "", "worker worker"])
     got = review(dict(worker = [draft("attic")], boss = [], lead = [draft("hall")]), rail("revise"), max_rounds = 1)
-    check("lead", got, ["done", "deadlock: decided by lead", "hall", "", "worker lead"])
+    check("lead", got, ["done", "deadlock: worker: returned: there is no room called attic: decided by lead", "hall", "", "worker lead"])
     got = review(dict(worker = [draft("attic")], boss = [], lead = [draft("attic")]), rail("revise"), max_rounds = 1)
     check("also the lead is looked at", got[:3], ["blocked", "there is no room called attic", "attic"])
     got = review(dict(worker = [draft("hall"), draft("attic"), draft("dock")], boss = [word("revise", "elsewhere"), word("approve")]), rail("revise"))
@@ -59,7 +59,69 @@ def test_sanitize():
     got = review(dict(worker = [draft("attic")], boss = []), rail("sanitize"))
     check("nothing in its place", got, ["blocked", "known-rooms: there is no room called attic", "attic", "", "worker"])
 
+def test_what_was_replaced_is_nowhere():
+    "What the check took out is in no prompt but its author's own answer."
+    cut = Guardrail("no-pin", lambda text: replace(text.replace("PIN1234", "***")) if "PIN1234" in text else None, on_violation = "sanitize")
+    def nowhere(n = 0):
+        for p in model.prompts()[n:]:
+            assert.true("PIN1234" not in p.text, msg = p.text)
+    def go(a, make):
+        n = len(model.prompts())
+        r = make(cast(**a)).run("go")
+        nowhere(n)
+        assert.true("PIN1234" not in str(r.output) + str(r.turns) + str([c.output for c in r.children]))
+        return [r.status, r.output]
+    got = go(dict(w = [draft("PIN1234 a"), draft("PIN1234 b")], boss = [word("revise", "no"), word("revise", "no")], lead = [word("approve")]),
+        lambda a: Society("x").connect(a["w"], a["boss"], Oversight(guardrails = [cut], max_rounds = 2, on_deadlock = Escalate(a["lead"], summary = False))))
+    check("oversight", got, ["done", "*** b"])
+    assert.contains(model.prompts()[-1].user, "*** a")
+    got = go(dict(pm = [word("reject", "no"), word("accept")], dev = [draft("PIN1234 a"), draft("PIN1234 b")]),
+        lambda a: Society("x").connect(a["pm"], a["dev"], Delegation(guardrails = [cut])))
+    check("delegation", got, ["done", "*** b"])
+    got = go(dict(a = [draft("PIN1234 a")], b = [json.encode({"agree": False, "draft": "PIN1234 b"})] * 2, c = [json.encode({"agree": True})] * 2),
+        lambda a: Society("x").cooperate([a["a"], a["b"], a["c"]], Cooperation(guardrails = [cut], max_rounds = 1)))
+    check("cooperation", got, ["deadlock", "*** b"])
+    got = go(dict(a = [draft("PIN1234 a")], b = [draft("b")], m = [draft("PIN1234 both")]),
+        lambda a: Society("x").cooperate([a["a"], a["b"]], Cooperation(guardrails = [cut], merge = a["m"])))
+    check("merged", got, ["done", "*** both"])
+    got = go(dict(a = [draft("PIN1234 a")], b = [draft("b")], judge = [holding("***")]),
+        lambda a: Society("x").compete([a["a"], a["b"]], Competition(guardrails = [cut], resolve = JudgePicks(a["judge"]))))
+    check("competition", got, ["done", "*** a"])
+    got = go(dict(w = [SLOW], boss = [], lead = [draft("PIN1234 mine")]),
+        lambda a: Society("x").connect(a["w"], a["boss"], Oversight(guardrails = [cut], timeout = "5s", on_deadlock = a["lead"])))
+    check("the lead's own", got, ["done", "*** mine"])
+
+def test_every_check_sees_what_those_before_left():
+    for on in ["block", "warn", "sanitize", "revise"]:
+        rails = [Guardrail("one", lambda t: replace(t + "1"), on_violation = on), Guardrail("two", lambda t: replace(t + "2"), on_violation = on),
+            Guardrail("three", lambda t: None if t == "hall12" else "it was " + t, on_violation = "block")]
+        got = review(dict(worker = [draft("hall")], boss = [word("approve")]), *rails)
+        check(on, got, ["done", "", "hall12", "", "worker boss"])
+        assert.contains(model.prompts()[-1].user, "hall12")
+        rails[2] = Guardrail("three", lambda t: "it was " + t, on_violation = "block")
+        got = review(dict(worker = [draft("hall")], boss = []), *rails)
+        check("then blocked, " + on, got[:2], ["blocked", "three: it was hall12"])
+
+def test_one_that_competes_and_can_not_be_mended():
+    clean = rail("sanitize")
+    def race(a, b, judge):
+        a = cast(a = a, b = b, judge = judge)
+        got = outcome(Society("x").compete([a["a"], a["b"]], Competition(guardrails = [clean], resolve = JudgePicks(a["judge"]))))
+        return got
+    got = race([draft("attic")], [draft("hall")], [holding("hall")])
+    check("one", got[:4], ["done", "better", "hall", "b"])
+    assert.true("attic" not in model.prompts()[-1].text)
+    got = race([draft("attic")], [draft("attic")], [])
+    check("all", got[:4], ["blocked", "no submission: a: failed: known-rooms: there is no room called attic; b: failed: known-rooms: there is no room called attic", None, ""])
+
 def test_a_check_that_fails_is_a_violation():
+    for on in ["warn", "sanitize", "block"]: # nobody knows what is in it: it does not go on
+        got = review(dict(worker = [draft("attic")], boss = []), rail(on, lambda p: p["x"]))
+        check(on, [got[0], got[4]], ["blocked", "worker"])
+        assert.contains(got[1], "known-rooms: ")
+        got = review(dict(worker = [draft("attic")], boss = []), rail(on, lambda p: fail("oh")))
+        check(on, [got[0], got[4]], ["blocked", "worker"])
+
     got = review(dict(worker = [draft("attic")], boss = []), rail("block", lambda p: p["x"]))
     check("block", [got[0], got[4]], ["blocked", "worker"])
     got = review(dict(worker = [draft("attic")], boss = []), rail("revise", lambda p: 7), max_rounds = 1)
@@ -125,7 +187,7 @@ def test_parts():
     assert.true("attic" not in first.text.replace("there is no room called attic", ""))
     assert.contains(again.user, "there is no room called attic")
     got = fields([{"speed": 1}], [{"room": "attic"}, {"room": "attic"}], "revise", max_rounds = 2)
-    check("no more rounds", got, ["deadlock", "deadlock", {"speed": 1}, "", "a b b"])
+    check("no more rounds", got, ["deadlock", "deadlock: b: returned: there is no room called attic", {"speed": 1}, "", "a b b"])
     got = fields([{"room": "attic"}], [], "block")
     check("block", [got[0], got[1], got[4]], ["blocked", "known-rooms: there is no room called attic", "a"])
     a = cast(a = [draft({"room": "hall"})], b = [draft({"speed": 9})])

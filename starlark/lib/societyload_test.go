@@ -119,7 +119,7 @@ def test_lead():
     model.says(json.encode({"comments": "no", "verdict": "revise"}), model = "reviewer")
     model.says(json.encode({"comments": "yes", "verdict": "approve"}), model = "lead")
     r = e.run("go")
-    assert.eq([r.status, r.by, r.verdict, r.rounds, r.degraded], ["done", "tech-lead", "approve", 1, True])
+    assert.eq([r.status, r.by, r.verdict, r.rounds, r.degraded], ["done", "coder", "approve", 1, True])
     assert.eq([t["speaker"] + " " + t["kind"] for t in r.turns], ["coder work", "reviewer review", "tech-lead escalate"])
     assert.eq(s.agents, [coder, reviewer, lead])
     assert.eq([e.type, e.members, e.calls, e.name, type(e)], ["Oversight", [coder, reviewer], 6, "team/oversight(coder,reviewer)", "interaction"])

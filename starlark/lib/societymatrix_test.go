@@ -178,20 +178,26 @@ def test_worker():
     check("crash", [got[0], got[4]], ["failed", "worker"])
 
 def test_reviewer_is_not_an_approval():
-    for bad, _ in BADS:
+    for bad, why in BADS:
         a = cast(worker = [draft("1"), draft("2")], boss = [bad, bad, bad, bad])
-        check(bad, outcome(Society("x").connect(a["worker"], a["boss"], Oversight(max_rounds = 2))),
-            ["deadlock", "deadlock", "2", "", "worker boss boss worker boss boss"])
+        got = outcome(Society("x").connect(a["worker"], a["boss"], Oversight(max_rounds = 2)))
+        check(bad, [got[0]] + got[2:], ["deadlock", "2", "", "worker boss boss worker boss boss"])
+        assert.contains(got[1], "deadlock: boss: invalid: ") # it is no quarrel: nobody could read what the reviewer said
+        assert.contains(got[1], why)
     a = cast(worker = [draft("d")], boss = [CRASH])
     got = outcome(Society("x").connect(a["worker"], a["boss"], Oversight()))
     check("crash", [got[0], got[2], got[4]], ["failed", "d", "worker boss"])
     a = cast(worker = [draft("d")], boss = ["approve", "I approve of it"])
-    check("prose", outcome(Society("x").connect(a["worker"], a["boss"], Oversight(max_rounds = 1))), ["deadlock", "deadlock", "d", "", "worker boss boss"])
+    got = outcome(Society("x").connect(a["worker"], a["boss"], Oversight(max_rounds = 1)))
+    check("prose", [got[0]] + got[2:], ["deadlock", "d", "", "worker boss boss"])
 
 def test_delegator():
-    for bad, _ in BADS:
+    for bad, why in BADS:
         a = cast(pm = [bad, bad], dev = [draft("d")])
-        check(bad, outcome(Society("x").connect(a["pm"], a["dev"], Delegation(max_rounds = 1))), ["deadlock", "deadlock", "d", "", "dev pm pm"])
+        got = outcome(Society("x").connect(a["pm"], a["dev"], Delegation(max_rounds = 1)))
+        check(bad, [got[0]] + got[2:], ["deadlock", "d", "", "dev pm pm"])
+        assert.contains(got[1], "deadlock: pm: invalid: ")
+        assert.contains(got[1], why)
     a = cast(pm = [CRASH], dev = [draft("d")])
     got = outcome(Society("x").connect(a["pm"], a["dev"], Delegation()))
     check("crash", [got[0], got[4]], ["failed", "dev pm"])
@@ -230,8 +236,11 @@ def test_judge():
     assert.eq(model.prompts()[-1].schema["properties"]["winner"]["enum"], ["A", "B", "none"])
     got = race(dict(judge = [holding("ONE")], **two), swap = True)
     check("swap", got, ["done", "better", "ONE", "a", "a b judge judge"])
-    got = race(dict(judge = [pick("A"), pick("B")], **two), swap = True)
-    check("swap disagrees", [got[0], got[3], got[4]], ["deadlock", "", "a b judge judge"])
+    got = race(dict(judge = [pick("A"), pick("A")], **two), swap = True)
+    check("swap: likes what is called A", [got[0], got[3], got[4]], ["deadlock", "", "a b judge judge"])
+    reads = [[line for line in p.user.split("\n") if line.startswith("Submission ")] for p in model.prompts()[-2:]]
+    assert.eq([[line[:13] for line in read] for read in reads], [["Submission A:", "Submission B:"]] * 2)
+    assert.eq([reads[0][0][13:], reads[0][1][13:]], [reads[1][1][13:], reads[1][0][13:]])
 
 def test_competitor():
     for bad, _ in BADS:

@@ -22,7 +22,7 @@ def test_escalation():
     e = s.connect(a["worker"], a["boss"], Oversight(max_rounds = 1, timeout = "10s", on_timeout = TERMINATE))
     person.answers("approve", delay = "5m")
     r = e.run("to the hall")
-    assert.eq([r.status, r.reason, r.output, r.by, r.verdict, r.degraded], ["done", "deadlock: decided by HUMAN", "hall", "HUMAN", "approve", True])
+    assert.eq([r.status, r.reason, r.output, r.by, r.verdict, r.degraded], ["done", "deadlock: decided by HUMAN", "hall", "worker", "approve", True])
     q = person.asked()[0]
     assert.eq([q["by"], q["options"]], ["society:home", ["approve", "reject"]])
     for part in ["Task: to the hall", "Why you are asked: deadlock", "Last draft: \"hall\"", "Last comments: \"no\""]:

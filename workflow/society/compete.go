@@ -249,6 +249,9 @@ func (e *competition) Settle(ctx context.Context, round []Work) (Verdict, error)
 				return Verdict{Cause: CauseNoTaker}, nil
 			}
 		}
+		if slices.ContainsFunc(round, func(w Work) bool { return w.blocked != "" }) {
+			v.Status = agent.Blocked
+		}
 		return v, nil
 	}
 	if len(subs) < e.quorum {

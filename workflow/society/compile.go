@@ -88,13 +88,16 @@ func (r *run) said(who string) (list []Section) {
 	others := map[string]*item{}
 	var comments []*item
 	one, _ := r.edge.(interface{ oneVersion() bool })
+	whole := one != nil && one.oneVersion()
 	for k := range r.items {
 		it := &r.items[k]
 		if it.only != "" && it.only != who || it.only == "" && !r.may(who, it.author, it.topic, it.turn) {
 			continue
 		}
-		if it.topic != TopicComments && it.only == "" { // what was sent back before is mended
-			own = nil
+		if it.topic != TopicComments && it.only == "" { // what was sent back before is mended, or there is another version
+			if it.author == who || whole {
+				own = nil
+			}
 			comments = slices.DeleteFunc(comments, func(c *item) bool { return c.only != "" && it.author == who })
 		}
 		switch {
@@ -105,7 +108,7 @@ func (r *run) said(who string) (list []Section) {
 			if it.author != who {
 				comments = append(comments[:0], it)
 			}
-		case one != nil && one.oneVersion():
+		case whole:
 			newest = it
 		case it.author == who:
 			own = it
@@ -144,7 +147,8 @@ func (r *run) said(who string) (list []Section) {
 		}
 	}
 	if r.reasons != "" && r.sees(who, "", TopicComments) == Full {
-		list = append(list, Section{"Reasons why nothing was picked", render(r.reasons), TopicComments, "", r.reasons})
+		why := r.reasonsFor(who)
+		list = append(list, Section{"Reasons why nothing was picked", render(why), TopicComments, "", why})
 	}
 	if c, ok := r.edge.(*competition); ok && c.market != nil {
 		list = append(list, c.standing(r, who)...)
@@ -276,7 +280,7 @@ func (i *Interaction) View(viewer string, turns []Turn) (list []Turn) {
 			list = append(list, t)
 			continue
 		}
-		t.System, t.Prompt, t.Schema, t.Said = "", "", nil, ""
+		t.System, t.Prompt, t.Schema, t.Said, t.Raw = "", "", nil, "", nil
 		if i.e.Sees(viewer, t.Speaker, TopicLog) != Full { // an open bid, not how it came to be
 			t.Tools, t.Why = nil, ""
 		}

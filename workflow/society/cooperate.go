@@ -137,6 +137,16 @@ func (r *run) tally() {
 	}
 }
 
+// versionText is the version that was made in a turn.
+func (r *run) versionText(turn int) string {
+	for _, it := range r.items {
+		if it.turn == turn && it.topic == r.edge.draftTopic() && it.only == "" {
+			return it.text
+		}
+	}
+	return ""
+}
+
 // heardVersion is the turn of the newest version that a member knows.
 func (r *run) heardVersion(who string) (turn int) {
 	for _, it := range r.items {
@@ -164,13 +174,13 @@ func (e *cooperation) ask(r *run, who string) (question, bool) {
 		mine := r.clash[who]
 		switch lack := r.lacking(e); {
 		case r.last[who].State == Returned:
-			q.ask = "Give your fields again with regard to the comments; leave out what is not yours."
+			q.ask = "Give your fields again with regard to the comments; leave out what is not yours. Those that were not sent back stay."
 		case r.sentBack(e):
 			return question{}, false
 		case len(mine) > 0:
-			q.ask = fmt.Sprintf("Several of you filled in %s differently. Give your fields again; leave out what is not yours.", strings.Join(mine, ", "))
+			q.ask = fmt.Sprintf("Several of you filled in %s differently. Give again what of it is yours, and leave out what is not. Your other fields stay.", strings.Join(mine, ", "))
 		case len(lack) > 0:
-			q.ask = fmt.Sprintf("Nobody filled in %s. Give your fields again, and those of them that are yours.", strings.Join(lack, ", "))
+			q.ask = fmt.Sprintf("Nobody filled in %s. Give what of it is yours. Your other fields stay.", strings.Join(lack, ", "))
 		default:
 			return question{}, false
 		}
@@ -181,14 +191,39 @@ func (e *cooperation) ask(r *run, who string) (question, bool) {
 
 func (e *cooperation) read(r *run, who string, v map[string]any) (Work, error) {
 	if agrees, ok := v["agree"].(bool); ok && e.mode == Revise {
-		if agrees {
-			return Work{Agrees: true, Revision: r.heardVersion(who)}, nil
+		turn := r.heardVersion(who)
+		switch given := v["draft"]; {
+		case agrees && given != nil && given != "" && render(given) != r.versionText(turn):
+			return Work{}, fmt.Errorf("%w: it agrees and gives another version: give agree alone, or agree false with the draft", ErrMalformed)
+		case agrees:
+			return Work{Agrees: true, Revision: turn}, nil
 		}
 		if v["draft"] == nil {
 			return Work{}, fmt.Errorf("%w: without agreeing it needs a draft", ErrMalformed)
 		}
 	}
 	return Work{Draft: v["draft"]}, nil
+}
+
+// part is what counts of a member's work: of fields those that it gives now, and
+// those that it gave before, unless another one claims them, too: who leaves out
+// one of these gives it up.
+func (e *cooperation) part(r *run, w Work) any {
+	now, ok := w.Draft.(map[string]any)
+	if e.mode != Fields || !ok {
+		return w.Draft
+	}
+	out := maps.Clone(now)
+	before, _ := r.last[w.Author].Draft.(map[string]any)
+	for key, v := range before {
+		if out[key] == nil && !slices.Contains(r.clash[w.Author], key) {
+			out[key] = v
+		}
+	}
+	for key, v := range out {
+		r.claimed[key] = r.claimed[key] || v != nil
+	}
+	return out
 }
 
 // clashes names for each member the keys that it and another one filled in
@@ -267,7 +302,7 @@ func (e *cooperation) Settle(ctx context.Context, round []Work) (Verdict, error)
 	if d.turn.State != OK {
 		return Verdict{Settled: true, Status: agent.Failed, Reason: fmt.Sprintf("%s: %s: %s", e.by, d.turn.State, d.turn.Why)}, nil
 	}
-	return Verdict{Settled: true, Output: d.v["draft"], By: e.by}, nil
+	return d.w.given(e.by), nil
 }
 
 func (e *cooperation) mergePrompt(r *run, subs []Submission) Prompt {
@@ -311,11 +346,12 @@ func (r *run) sentBack(e *cooperation) bool {
 	return slices.ContainsFunc(e.members, func(m string) bool { return r.last[m].State == Returned })
 }
 
-// lacking names the fields that are needed and nobody has filled in.
+// lacking names the fields that are needed and nobody has filled in, and those
+// that all have given up who had.
 func (r *run) lacking(e *cooperation) (list []string) {
 	all, _ := e.together(r).(map[string]any)
-	for _, key := range e.needed {
-		if all[key] == nil {
+	for _, key := range e.keys {
+		if all[key] == nil && (r.claimed[key] || slices.Contains(e.needed, key)) {
 			list = append(list, key)
 		}
 	}

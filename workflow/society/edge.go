@@ -60,9 +60,11 @@ type Work struct {
 	Progress string
 	Why      string // it is not Usable
 	Turn     int    // number of the turn
-	values   map[string]any
 	sent     string // a guardrail's words: it has to be done again
 	blocked  string // a guardrail's words: it ends here
+	// cleaned is the answer with what a guardrail put in the place of its draft;
+	// nil: nothing was.
+	cleaned map[string]any
 }
 
 // A Verdict is what a round came to.

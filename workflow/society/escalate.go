@@ -1,6 +1,7 @@
 package society
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func (s *Society) upstream(i *Interaction) (list []string) {
 // escalate lets the target decide, once; without one the caller gets the cause.
 func (r *run) escalate(ctx context.Context, why Verdict) (Verdict, error) {
 	reason := string(why.Cause)
-	if why.Reason != "" && why.Reason != reason && why.Cause != CauseDeadlock {
+	if why.Reason != "" && why.Reason != reason {
 		reason += ": " + strings.TrimPrefix(reasonOf(errors.New(why.Reason)), reason+": ")
 	}
 	name, raw := r.target()
@@ -69,14 +70,8 @@ func (r *run) escalate(ctx context.Context, why Verdict) (Verdict, error) {
 		rc, cancel = context.WithTimeoutCause(ctx, d, errRoundOver)
 	}
 	defer cancel()
-	r.degraded = true
-	t, v, _ := r.speak(rc, name, r.number(), p, func(v map[string]any) (Work, error) {
-		d, _ := v["verdict"].(string)
-		if w, ok := v["winner"].(string); ok {
-			d = w
-		}
-		return Work{Decision: d}, nil
-	})
+	r.degraded = r.degraded || why.Cause != CauseAsked // who was meant to decide is not in anybody's place
+	t, _, w := r.speak(rc, name, r.number(), p, func(v map[string]any) (Work, error) { return r.ruling(rc, name, v), nil })
 	if ctx.Err() != nil {
 		return Verdict{}, context.Cause(ctx)
 	}
@@ -87,7 +82,7 @@ func (r *run) escalate(ctx context.Context, why Verdict) (Verdict, error) {
 		reason = fmt.Sprintf("no_answer: %s; %s: %s: %s", reason, name, t.State, t.Why)
 		return Verdict{Settled: true, Status: agent.Escalated, Reason: reason, By: name, Output: r.newest(), Ranking: why.Ranking}, nil
 	}
-	return r.decidedBy(name, reason, v, subs), nil
+	return r.decidedBy(name, reason, w, subs), nil
 }
 
 // patience is how long a target may take; 0 is as long as a round.
@@ -177,30 +172,30 @@ func rawTurn(t Turn) string {
 	return string(t.Answer)
 }
 
-// decidedBy reads the target's decision.
-func (r *run) decidedBy(name, reason string, v map[string]any, subs []Submission) Verdict {
-	out := Verdict{Settled: true, By: name, Reason: reason + ": decided by " + name}
-	if label, ok := v["winner"].(string); ok {
+// decidedBy reads the target's decision. Whose the output is does not change by
+// who approved of it.
+func (r *run) decidedBy(name, reason string, w Work, subs []Submission) Verdict {
+	reason += ": decided by " + name
+	if len(subs) > 0 {
 		comp := r.edge.(*competition)
-		out.Winner = named(subs, label)
-		out = comp.won(out, subs)
+		out := comp.won(Verdict{Winner: named(subs, w.Decision), Reason: reason}, subs)
 		if c, ok := r.i.e.(*coopetition); ok {
 			out = c.whole(r, out)
 		}
 		return out
 	}
-	switch d, _ := v["verdict"].(string); d {
+	switch w.Decision {
 	case "approve", "accept":
-		out.Output = r.newest()
+		out := Verdict{Settled: true, Output: r.newest(), Reason: reason}
+		if e, ok := r.edge.(*reviewed); ok {
+			out.By = e.worker
+		}
 		return out
 	case "reject":
-		out.Status, out.Output = agent.Rejected, r.newest()
-		return out
+		return Verdict{Settled: true, Status: agent.Rejected, Output: r.newest(), By: name, Reason: reason}
 	}
-	out.Output = v["draft"]
-	if out.Output == nil {
-		out.Output = any(v)
-	}
+	out := w.given(name)
+	out.Reason = cmp.Or(out.Reason, reason)
 	return out
 }
 

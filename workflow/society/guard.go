@@ -1,8 +1,10 @@
 package society
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 
 	"edged/agent"
 	"edged/workflow"
@@ -12,9 +14,18 @@ import (
 // has not let pass. Of those that compete a violation that blocks counts only
 // against the one that is picked.
 
-// look asks those guardrails whose reaction is meant. It gives what is to go
-// on, and why the author has to do it again, or why nothing goes on.
-func (r *run) look(ctx context.Context, who string, output any, meant func(workflow.Reaction) bool) (out any, sent, blocked string) {
+// looked is what guardrails made of a draft.
+type looked struct {
+	out      any    // what is to go on
+	replaced bool   // that is something else than what was made
+	sent     string // why its author has to do it again
+	blocked  string // why nothing goes on
+}
+
+// look asks those guardrails whose reaction is meant, each about what those
+// before left.
+func (r *run) look(ctx context.Context, who string, output any, meant func(workflow.Reaction) bool) looked {
+	l := looked{out: output}
 	list := r.guards()
 	for i := range list {
 		g := &list[i]
@@ -22,21 +33,23 @@ func (r *run) look(ctx context.Context, who string, output any, meant func(workf
 		if !meant(on) {
 			continue
 		}
-		f := g.Look(ctx, output, r.state)
+		f := g.Look(ctx, l.out, r.state)
 		if r.s.o.Guarded != nil {
 			r.s.o.Guarded(ctx, r.i.name, who, g.Name, on, f)
 		}
 		switch {
 		case f.Replaced:
-			output = f.By
-		case f.Violation == "", on == workflow.Warn:
+			l.out, l.replaced = f.By, true
+		case f.Violation == "", on == workflow.Warn && !f.Failed:
 		case on == workflow.Revise:
-			return output, f.Violation, ""
-		default: // Block, and Sanitize without anything to put in its place
-			return output, "", g.Name + ": " + f.Violation
+			l.sent = f.Violation
+			return l
+		default: // Block, Sanitize without anything to put in its place, and a check that failed
+			l.blocked = g.Name + ": " + f.Violation
+			return l
 		}
 	}
-	return output, "", ""
+	return l
 }
 
 func always(workflow.Reaction) bool         { return true }
@@ -53,18 +66,36 @@ func (r *run) early(e inner) func(workflow.Reaction) bool {
 	return always
 }
 
-// guarded asks the guardrails about what a member just made.
-func (r *run) guarded(ctx context.Context, e inner, who string, w Work) Work {
+// guarded asks the guardrails about what somebody just made; answer is what it
+// said.
+func (r *run) guarded(ctx context.Context, e inner, who string, answer map[string]any, w Work) Work {
 	if len(r.guards()) == 0 || w.Draft == nil || w.Agrees {
 		return w
 	}
-	w.Draft, w.sent, w.blocked = r.look(ctx, who, w.Draft, r.early(e))
+	l := r.look(ctx, who, w.Draft, r.early(e))
+	w.Draft, w.sent, w.blocked = l.out, l.sent, l.blocked
+	if l.replaced {
+		w.cleaned = holding(answer, w.Draft)
+	}
 	if w.sent == "" && w.blocked == "" {
 		r.mu.Lock()
 		r.passed[render(w.Draft)] = true
 		r.mu.Unlock()
 	}
 	return w
+}
+
+// holding is an answer with another draft in it; one that is the draft as a
+// whole, a bid, is that.
+func holding(answer map[string]any, draft any) map[string]any {
+	if _, part := answer["draft"]; !part {
+		if whole, ok := draft.(map[string]any); ok {
+			return whole
+		}
+	}
+	out := maps.Clone(answer)
+	out["draft"] = draft
+	return out
 }
 
 // sendBack notes work that its author has to do again.
@@ -142,19 +173,25 @@ func (r *run) final(ctx context.Context, v *Verdict) {
 	if len(r.guards()) == 0 || seen {
 		return
 	}
-	out, sent, blocked := r.look(ctx, v.By, output, meant)
-	if sent != "" { // there is no further round
-		blocked = sent
-	}
-	if blocked != "" {
-		v.Status, v.Reason = agent.Blocked, blocked
+	l := r.look(ctx, v.By, output, meant)
+	if why := cmp.Or(l.sent, l.blocked); why != "" { // there is no further round
+		v.Status, v.Reason = agent.Blocked, why
 		return
 	}
 	if m, ok := v.Output.(map[string]any); ok && r.coop.Settled && r.competes(r.edge) {
-		m["won"] = out
+		m["won"] = l.out
 		return
 	}
-	v.Output = out
+	v.Output = l.out
+}
+
+// given is the verdict of work that nobody else decides about.
+func (w Work) given(by string) Verdict {
+	v := Verdict{Settled: true, Output: w.Draft, By: by}
+	if why := cmp.Or(w.sent, w.blocked); why != "" { // there is no further round
+		v.Status, v.Reason = agent.Blocked, why
+	}
+	return v
 }
 
 // blockedError ends an interaction whose draft a guardrail has blocked.

@@ -79,8 +79,10 @@ type run struct {
 	version   int                 // of what is made together
 	agreed    map[string]int      // with which version
 	clash     map[string][]string // who filled in which keys differently from others
-	reasons   string
-	retried   bool // submissions
+	reasons   string              // a judge's, why nobody was picked
+	judged    []Submission        // of what it said so
+	claimed   map[string]bool     // fields that somebody filled in
+	retried   bool                // submissions
 	escalated bool
 	watch     watching
 	coop      Verdict // of the first half of a coopetition
@@ -127,7 +129,7 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 		return agent.Result{}, fmt.Errorf("%w: %w", agent.ErrFailed, err)
 	}
 	r := &run{i: i, s: i.s, rel: i.r, edge: i.e, task: t, start: time.Now(), shelf: i.s.shelved(),
-		last: map[string]Work{}, agreed: map[string]int{}, passed: map[string]bool{}, cause: causeOf(ctx)}
+		last: map[string]Work{}, agreed: map[string]int{}, passed: map[string]bool{}, claimed: map[string]bool{}, cause: causeOf(ctx)}
 	trusted := i.s.o.Trusted
 	if trusted == nil {
 		trusted = llm.Trusted
@@ -226,7 +228,7 @@ func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 			return r.stopped(ctx, floor)
 		}
 		if r.round >= most+r.extra {
-			return Verdict{Cause: CauseDeadlock, Reason: "max_rounds"}, nil
+			return Verdict{Cause: CauseDeadlock, Reason: r.unusable()}, nil
 		}
 		floor.Begin()
 		r.round++
@@ -244,6 +246,18 @@ func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 			return v, err
 		}
 	}
+}
+
+// unusable says whose work of the last round did not count, and why: a deadlock
+// of those who could not be understood is none of those who don't agree.
+func (r *run) unusable() string {
+	var list []string
+	for _, w := range r.work {
+		if w.State != OK {
+			list = append(list, fmt.Sprintf("%s: %s: %s", w.Author, w.State, w.Why))
+		}
+	}
+	return strings.Join(list, "; ")
 }
 
 // spec gives the edge's protocol; one whose functions are scripts' runs in ctx.
@@ -372,7 +386,6 @@ func (r *run) batch(ctx context.Context, e inner) (late []string, err error) {
 		who  string
 		p    Prompt
 		turn Turn
-		v    map[string]any
 		w    Work
 	}
 	var jobs []*job
@@ -382,10 +395,10 @@ func (r *run) batch(ctx context.Context, e inner) (late []string, err error) {
 		}
 	}
 	one := func(j *job) {
-		j.turn, j.v, j.w = r.speak(ctx, j.who, j.turn.N, j.p, func(v map[string]any) (Work, error) {
+		j.turn, _, j.w = r.speak(ctx, j.who, j.turn.N, j.p, func(v map[string]any) (Work, error) {
 			w, err := e.read(r, j.who, v)
 			if err == nil {
-				w = r.guarded(ctx, e, j.who, w)
+				w = r.guarded(ctx, e, j.who, v, w)
 			}
 			c, bids := e.(*competition)
 			if !bids || err != nil || w.sent != "" || w.blocked != "" {
@@ -412,7 +425,7 @@ func (r *run) batch(ctx context.Context, e inner) (late []string, err error) {
 			return nil, err
 		}
 		w := j.w
-		w.Author, w.Kind, w.State, w.Why, w.Turn, w.values = j.who, j.turn.Kind, j.turn.State, j.turn.Why, j.turn.N, j.v
+		w.Author, w.Kind, w.State, w.Why, w.Turn = j.who, j.turn.Kind, j.turn.State, j.turn.Why, j.turn.N
 		if w.State == TimedOut || w.State == Late {
 			late, again = append(late, j.who), append(again, j.who)
 			w.Draft = r.last[j.who].Draft
@@ -420,6 +433,9 @@ func (r *run) batch(ctx context.Context, e inner) (late []string, err error) {
 			continue
 		}
 		switch {
+		case w.blocked != "" && r.competes(e): // it counts against this one alone
+			w.State, w.Why, w.Draft = Broken, w.blocked, nil
+			r.keep(w)
 		case w.blocked != "":
 			r.latest, err = w.Draft, blockedError(w.blocked)
 		case w.sent != "":
@@ -463,6 +479,9 @@ func (r *run) drafted(t Turn) any {
 // keep makes what may be shown of a piece of work.
 func (r *run) keep(w Work) {
 	made := w.Draft != nil && !w.Agrees
+	if e, ok := r.edge.(*cooperation); ok && made {
+		w.Draft = e.part(r, w)
+	}
 	if !made {
 		w.Draft = r.last[w.Author].Draft
 	}

@@ -47,6 +47,7 @@ type Turn struct {
 	Prompt  string          `json:"prompt,omitempty"`
 	Schema  json.RawMessage `json:"schema,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"` // that fits the schema
+	Raw     json.RawMessage `json:"raw,omitempty"`    // what it was before a guardrail put something else in place; for who operates the robot alone
 	Said    string          `json:"said,omitempty"`   // one that did not
 	State   State           `json:"state"`
 	Why     string          `json:"why,omitempty"`

@@ -178,14 +178,18 @@ func (j JudgePicks) Resolve(ctx context.Context, subs []Submission) (Verdict, er
 	if !j.Swap {
 		return j.picked(ctx, r, subs, first, because)
 	}
-	slices.Reverse(subs)
-	second, more, ok, err := j.ask(ctx, r, "judge again", subs, form)
+	again := slices.Clone(subs)
+	slices.Reverse(again)
+	for i := range again { // the labels stay where they are: who likes an A better likes another one now
+		again[i].Label = label(i)
+	}
+	second, more, ok, err := j.ask(ctx, r, "judge again", again, form)
 	switch {
 	case err != nil:
 		return Verdict{}, err
 	case !ok:
 		return j.neither(ctx, r, subs, more, CauseNoWinner)
-	case first != second:
+	case named(subs, first) != named(again, second):
 		return j.neither(ctx, r, subs, "the judge picked another one in the reverse order", CauseTie)
 	}
 	return j.picked(ctx, r, subs, first, because)
@@ -193,7 +197,7 @@ func (j JudgePicks) Resolve(ctx context.Context, subs []Submission) (Verdict, er
 
 func (j JudgePicks) picked(ctx context.Context, r *run, subs []Submission, label, because string) (Verdict, error) {
 	if label == "none" {
-		r.reasons = because // the judge's own words; why it gave no answer is not for those who compete
+		r.reasons, r.judged = because, subs // the judge's own words; why it gave no answer is not for those who compete
 		return j.neither(ctx, r, subs, because, CauseNoWinner)
 	}
 	return Verdict{Winner: named(subs, label), Reason: because}, nil
@@ -230,11 +234,11 @@ func (j JudgePicks) prompt(r *run, subs []Submission, form *Form) Prompt {
 func (j JudgePicks) neither(ctx context.Context, r *run, subs []Submission, because string, cause Cause) (Verdict, error) {
 	switch {
 	case j.OnNeither == RetryNeither && !r.retried:
-		r.retried = true
+		r.retried, r.degraded = true, true
 		return Verdict{again: true}, nil
 	case j.OnNeither == RetryNeither, j.OnNeither == BestEffort:
 		for _, s := range r.inOrder(subs) {
-			if _, _, blocked := r.look(ctx, s.Agent, s.Output, onlyBlock); blocked == "" {
+			if r.look(ctx, s.Agent, s.Output, onlyBlock).blocked == "" {
 				r.degraded = true
 				return Verdict{Winner: s.Agent, Reason: "best effort: " + because}, nil
 			}
@@ -289,11 +293,12 @@ func (m MajorityVote) Resolve(ctx context.Context, subs []Submission) (Verdict, 
 		voters = r.i.Members()
 	}
 	subs = r.labelled(subs)
-	votes := make([]string, len(voters))
+	votes := make([]vote, len(voters))
 	errs := make([]error, len(voters))
 	var ballots []func()
 	for k, v := range voters {
 		mine := slices.DeleteFunc(slices.Clone(subs), func(s Submission) bool { return s.Agent == v })
+		votes[k].by = v
 		if len(mine) == 0 {
 			continue
 		}
@@ -302,11 +307,14 @@ func (m MajorityVote) Resolve(ctx context.Context, subs []Submission) (Verdict, 
 		if err != nil {
 			return Verdict{}, err
 		}
+		votes[k].missing = "no vote"
 		ballots = append(ballots, func() {
 			d, err := r.decide(ctx, "vote "+v, n, v, p)
-			if errs[k] = err; err == nil && d.turn.State == OK {
-				label, _ := d.v["winner"].(string)
-				votes[k] = named(mine, label)
+			if errs[k] = err; err != nil {
+				return
+			}
+			if votes[k].missing = fmt.Sprintf("%s: %s", d.turn.State, d.turn.Why); d.turn.State == OK {
+				votes[k].of, votes[k].missing = named(mine, d.w.Decision), ""
 			}
 		})
 	}
@@ -321,6 +329,12 @@ func (m MajorityVote) Resolve(ctx context.Context, subs []Submission) (Verdict, 
 	return m.count(ctx, r, subs, votes)
 }
 
+// A vote is what came of a ballot.
+type vote struct {
+	by, of  string
+	missing string // why there is none, of somebody who was asked
+}
+
 func (m MajorityVote) prompt(r *run, voter string, subs []Submission) (Prompt, error) {
 	form, err := makeForm(field{name: "because", schema: textOf(wordsLength)}, field{name: "winner", schema: oneOf(labels(subs)...)})
 	if err != nil {
@@ -331,23 +345,35 @@ func (m MajorityVote) prompt(r *run, voter string, subs []Submission) (Prompt, e
 	return p, nil
 }
 
-func (m MajorityVote) count(ctx context.Context, r *run, subs []Submission, votes []string) (Verdict, error) {
+// count takes the one with the most votes. Whose own ballot is missing does not
+// win by that: it could have gone to the next one, and then they would be level.
+func (m MajorityVote) count(ctx context.Context, r *run, subs []Submission, votes []vote) (Verdict, error) {
 	r.inOrder(subs)
-	counts := map[string]int{}
+	counts, silent := map[string]int{}, map[string]string{}
 	for _, v := range votes {
-		if v != "" {
-			counts[v]++
+		if v.of != "" {
+			counts[v.of]++
+		}
+		if v.missing != "" {
+			silent[v.by], r.degraded = v.missing, true
 		}
 	}
 	sort.SliceStable(subs, func(i, j int) bool { return counts[subs[i].Agent] > counts[subs[j].Agent] })
-	top := counts[subs[0].Agent]
+	first := subs[0].Agent
+	top, level := counts[first], counts[first]
+	why := fmt.Sprintf("%d of %d votes", top, len(votes))
+	alone := len(subs) < 2 || counts[subs[1].Agent] < top
+	if alone && silent[first] != "" {
+		level--
+	}
 	tied := subs[:0:0]
 	for _, s := range subs {
-		if counts[s.Agent] == top {
+		if counts[s.Agent] >= level {
 			tied = append(tied, s)
 		}
 	}
-	v := Verdict{Winner: tied[0].Agent, Reason: fmt.Sprintf("%d of %d votes", top, len(votes))}
+	r.inOrder(tied)
+	v := Verdict{Winner: first, Reason: why}
 	for _, s := range subs {
 		v.Ranking = append(v.Ranking, s.Agent)
 	}
@@ -365,8 +391,11 @@ func (m MajorityVote) count(ctx context.Context, r *run, subs []Submission, vote
 		}
 	case m.Tie == TieFirst:
 		r.degraded = true
-		v.Reason = "tie: " + v.Reason
+		v.Winner, v.Reason = tied[0].Agent, "tie: "+v.Reason
 		return v, nil
+	}
+	if level < top {
+		return Verdict{Cause: CauseTie, Reason: fmt.Sprintf("%s has %s, and its own is missing: %s", first, why, silent[first])}, nil
 	}
 	return Verdict{Cause: CauseTie, Reason: fmt.Sprintf("%d submissions with %d votes", len(tied), top)}, nil
 }

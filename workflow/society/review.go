@@ -152,7 +152,7 @@ func (e *reviewed) Settle(ctx context.Context, round []Work) (Verdict, error) {
 		return Verdict{Settled: true, Output: w.Draft, By: e.worker, Reason: d.Comments}, nil
 	case "reject":
 		if !e.delegation {
-			return Verdict{Settled: true, Status: agent.Rejected, Output: w.Draft, Reason: d.Comments}, nil
+			return Verdict{Settled: true, Status: agent.Rejected, Output: w.Draft, By: d.Author, Reason: d.Comments}, nil
 		}
 	}
 	return Verdict{}, nil

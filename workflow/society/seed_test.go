@@ -53,8 +53,8 @@ func TestDelegationOutcomes(t *testing.T) {
 	}{
 		{"rejected twice", []any{draft("1"), draft("2")}, []any{review("reject", "no")}, nil, agent.Deadlock, "deadlock", "2", 4},
 		{"rejected twice, lead accepts", []any{draft("1"), draft("2")}, []any{review("reject", "no")}, []any{review("accept", "")}, agent.Done, "deadlock: decided by lead", "2", 5},
-		{"decider malformed", []any{draft("d")}, []any{"fine"}, nil, agent.Deadlock, "deadlock", "d", 6},
-		{"decider can't approve", []any{draft("d")}, []any{review("approve", "")}, nil, agent.Deadlock, "deadlock", "d", 6},
+		{"decider malformed", []any{draft("d")}, []any{"fine"}, nil, agent.Deadlock, "deadlock: pm: invalid: schema: not JSON: invalid character 'i' in literal false (expecting 'a')", "d", 6},
+		{"decider can't approve", []any{draft("d")}, []any{review("approve", "")}, nil, agent.Deadlock, "deadlock: pm: invalid: verdict must be one of accept, reject", "d", 6},
 		{"decider crash", []any{draft("d")}, []any{errors.New("x")}, nil, agent.Failed, "pm: failed: x", "d", 2},
 		{"worker crash", []any{errors.New("x")}, nil, nil, agent.Failed, "dev: failed: x", nil, 1},
 		{"worker malformed in round two", []any{draft("1"), "?"}, []any{review("reject", "no")}, nil, agent.Failed, "dev: invalid: schema: not JSON: invalid character '?' looking for beginning of value", "1", 4},

@@ -261,7 +261,7 @@ func TestEscalation(t *testing.T) {
 		by     string
 		calls  int
 	}{
-		{"explicit", society.Options{}, society.Oversight{OnDeadlock: &society.Escalate{To: "lead"}}, true, []any{review("approve", "ok")}, agent.Done, "deadlock: decided by lead", "lead", 3},
+		{"explicit", society.Options{}, society.Oversight{OnDeadlock: &society.Escalate{To: "lead"}}, true, []any{review("approve", "ok")}, agent.Done, "deadlock: decided by lead", "coder", 3},
 		{"upstream", society.Options{EscalateTo: "nobody else"}, society.Oversight{}, true, nil, agent.Rejected, "deadlock: decided by pm", "pm", 3},
 		{"society's", society.Options{EscalateTo: "lead"}, society.Oversight{}, false, []any{review("reject", "no")}, agent.Rejected, "deadlock: decided by lead", "lead", 3},
 		{"nobody", society.Options{}, society.Oversight{}, false, nil, agent.Deadlock, "deadlock", "", 2},

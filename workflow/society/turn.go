@@ -93,6 +93,17 @@ func doubtful(s Speaker, p Prompt, t Turn) bool {
 // blockedVerdict is that of a turn whose draft a guardrail has blocked.
 const blockedVerdict = "blocked"
 
+// clean leaves in a turn what guardrails made of its answer, which is what
+// anybody reads from then on; what it was is kept beside it.
+func (t *Turn) clean(v map[string]any, w Work) map[string]any {
+	if w.cleaned == nil {
+		return v
+	}
+	t.Raw = t.Answer
+	t.Answer, _ = schema.Encode(w.cleaned)
+	return w.cleaned
+}
+
 // settled notes what came of a turn besides its answer.
 func (t *Turn) settled(w Work) {
 	t.Verdict = w.Decision
@@ -109,6 +120,9 @@ func (r *run) recall(t Turn, p Prompt, read func(map[string]any) (Work, error)) 
 	var v map[string]any
 	var w Work
 	if t.State == OK {
+		if t.Raw != nil { // it goes the way it went
+			t.Answer, t.Raw = t.Raw, nil
+		}
 		x, err := schema.Decode(t.Answer)
 		if err == nil {
 			v, _ = x.(map[string]any)
@@ -117,6 +131,7 @@ func (r *run) recall(t Turn, p Prompt, read func(map[string]any) (Work, error)) 
 		if err != nil {
 			t.State, t.Why = Invalid, err.Error()
 		}
+		v = t.clean(v, w)
 	}
 	r.note(t)
 	return t, v, w
@@ -164,9 +179,12 @@ func (r *run) answer(ctx context.Context, a *Agent, p Prompt, t *Turn, at seat, 
 		}
 		switch {
 		case err == nil:
+			if (w.sent != "" || w.blocked != "") && over(ctx, t, err) { // the check was cut off
+				return nil, Work{}
+			}
 			t.State, t.Why, t.Said = OK, "", ""
 			t.Answer, _ = schema.Encode(v)
-			return v, w
+			return t.clean(v, w), w
 		case errors.Is(err, errRevoked):
 			t.State, t.Why = Revoked, "revoked"
 			return nil, Work{}
@@ -297,6 +315,7 @@ func (r *run) mishap(t Turn) error {
 type decided struct {
 	turn Turn
 	v    map[string]any
+	w    Work
 }
 
 // decide asks an agent that is no member of the round: a judge, a voter. What
@@ -305,11 +324,8 @@ func (r *run) decide(ctx context.Context, key string, n int, who string, p Promp
 	if d, ok := r.remember(key); ok {
 		return d, nil
 	}
-	t, v, _ := r.speak(ctx, who, n, p, func(v map[string]any) (Work, error) {
-		w, _ := v["winner"].(string)
-		return Work{Decision: w}, nil
-	})
-	d := decided{t, v}
+	t, v, w := r.speak(ctx, who, n, p, func(v map[string]any) (Work, error) { return r.ruling(ctx, who, v), nil })
+	d := decided{t, v, w}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errRoundOver) {
 		return d, context.Cause(ctx)
 	}
@@ -323,6 +339,21 @@ func (r *run) decide(ctx context.Context, key string, n int, who string, p Promp
 	defer r.mu.Unlock()
 	r.memo[key] = d
 	return d, nil
+}
+
+// ruling reads what somebody said who decides in place of members: who is picked,
+// what becomes of their work, or work of its own, which guardrails look at.
+func (r *run) ruling(ctx context.Context, who string, v map[string]any) Work {
+	for _, decision := range []string{"winner", "verdict"} {
+		if word, ok := v[decision].(string); ok {
+			return Work{Decision: word}
+		}
+	}
+	w := Work{Draft: v["draft"]}
+	if w.Draft == nil {
+		w.Draft = any(v)
+	}
+	return r.guarded(ctx, r.edge, who, v, w)
 }
 
 func (r *run) remember(key string) (decided, bool) {

@@ -66,7 +66,7 @@ func (p *planted) heard(t *rapid.T, e bus.Event, name string, cast *cast) (any, 
 	p.told(q.Sections)
 	answer := map[string]any{"kind": society.KindInform, "id": q.ID}
 	word := p.words.Draw(t, "word")
-	said, err := p.reply(name, word, string(q.Form))
+	said, err := p.reply(name, word, string(q.Form), string(text))
 	switch {
 	case word == "malformed":
 		answer["answer"] = map[string]any{"nonsense": said.Text}

@@ -32,15 +32,17 @@ type planted struct {
 	hears   func(viewer, author string, said, now int) bool
 	words   *rapid.Generator[string]
 	// tokens: who wrote it, in what kind of turn, and in which round
-	author map[string]string
-	turn   map[string]society.Kind
-	round  map[string]int
-	shown  []shown
-	n      int
-	looked int
-	sent   map[string]bool // drafts that a guardrail sent back to their authors
-	agreed map[string]bool // drafts that settled the shared half of a coopetition: all are told
-	seat   map[string]society.Prompt
+	author  map[string]string
+	turn    map[string]society.Kind
+	round   map[string]int
+	shown   []shown
+	n       int
+	looked  int
+	cut     map[string]bool // what a guardrail took out of drafts: nobody but its author knows it
+	cleaned map[string]bool // what it put in its place
+	sent    map[string]bool // drafts that a guardrail sent back to their authors
+	agreed  map[string]bool // drafts that settled the shared half of a coopetition: all are told
+	seat    map[string]society.Prompt
 }
 
 // shown is what somebody got: a prompt, and in which round.
@@ -81,7 +83,7 @@ func (p *planted) allowed(viewer, token string, now int) bool {
 	switch {
 	case author == viewer:
 		return true
-	case kind == isRefused:
+	case kind == isRefused, p.cut[token]:
 		return false
 	case viewer == "lead":
 		return true
@@ -103,12 +105,12 @@ func (p *planted) allowed(viewer, token string, now int) bool {
 		return !among || p.hears(viewer, author, p.round[token], now)
 	case "competition":
 		if member {
-			return author == "task" || p.open && kind == society.ToSubmit
+			return author == "task" || author == "criteria" && now != 1 /* by way of a judge's reasons */ || p.open && kind == society.ToSubmit
 		}
 		return author == "task" || author == "criteria" || kind == society.ToSubmit
 	case "coopetition":
 		if member {
-			return p.agreed[token] || author != "criteria" && kind != society.ToSubmit && kind != inSecret && (!among || p.hears(viewer, author, p.round[token], now))
+			return p.agreed[token] || author == "criteria" && now != 1 || author != "criteria" && kind != society.ToSubmit && kind != inSecret && (!among || p.hears(viewer, author, p.round[token], now))
 		}
 		return author == "task" || author == "criteria" || kind == society.ToSubmit
 	}
@@ -178,7 +180,7 @@ func (p *planted) speak(t *rapid.T, cast *cast, r llm.Request) (llm.Message, err
 	case strings.Contains(b.String(), "That does not fit"):
 		return llm.Message{Text: "still " + p.logged(name)}, nil
 	}
-	return p.reply(name, p.words.Draw(t, "word"), string(r.Schema))
+	return p.reply(name, p.words.Draw(t, "word"), string(r.Schema), b.String())
 }
 
 // TestNobodySeesWhatItMustNot plants a token in everything that anybody says in
@@ -188,7 +190,7 @@ func TestNobodySeesWhatItMustNot(t *testing.T) {
 	check := func(t *rapid.T) {
 		b := bus.New(bus.Options{})
 		defer b.Close(context.Background())
-		p := &planted{author: map[string]string{}, turn: map[string]society.Kind{}, round: map[string]int{}, sent: map[string]bool{}, agreed: map[string]bool{}, seat: map[string]society.Prompt{},
+		p := &planted{author: map[string]string{}, turn: map[string]society.Kind{}, round: map[string]int{}, cut: map[string]bool{}, cleaned: map[string]bool{}, sent: map[string]bool{}, agreed: map[string]bool{}, seat: map[string]society.Prompt{},
 			words: rapid.SampledFrom([]string{"yes", "yes", "yes", "no", "again", "malformed", "fail"})}
 		p.kind = rapid.SampledFrom([]string{"delegation", "oversight", "cooperation", "competition", "coopetition"}).Draw(t, "kind")
 		n := 2
@@ -223,6 +225,9 @@ func TestNobodySeesWhatItMustNot(t *testing.T) {
 		turns := s.Log().Turns(r.RunID)
 		for _, viewer := range append(p.members, "judge", "lead") {
 			for _, turn := range e.View(viewer, turns) {
+				if turn.Raw != nil && turn.Speaker != viewer {
+					t.Errorf("%s is shown what a guardrail took out of what %s said", viewer, turn.Speaker)
+				}
 				text, _ := json.Marshal(turn)
 				p.look(t, got, viewer, "its view of the trace", string(text), 0)
 			}
@@ -248,8 +253,9 @@ func (p *planted) look(t *rapid.T, got map[string]int, viewer, where, text strin
 	}
 }
 
-// reply is a random answer to whatever was asked, with tokens in it.
-func (p *planted) reply(name, word, schema string) (llm.Message, error) {
+// reply is a random answer to whatever was asked, with tokens in it. Who picks
+// nobody says all that it has read.
+func (p *planted) reply(name, word, schema, prompt string) (llm.Message, error) {
 	switch {
 	case word == "fail" && p.n%3 == 0:
 		return llm.Message{}, fmt.Errorf("broken %s", p.logged(name))
@@ -267,11 +273,12 @@ func (p *planted) reply(name, word, schema string) (llm.Message, error) {
 		}
 		return llm.Message{Text: fmt.Sprintf(`{"comments":%q,"verdict":%q}`, p.token(name, society.ToReview), v)}, nil
 	case strings.Contains(schema, `"winner"`):
-		w := "A"
+		w, because := "A", "x"
 		if word == "no" && strings.Contains(schema, "none") {
 			w = "none"
+			because = "not " + strings.Join(aToken.FindAllString(prompt, 20), ", nor ")
 		}
-		return llm.Message{Text: fmt.Sprintf(`{"because":"x","winner":%q}`, w)}, nil
+		return llm.Message{Text: fmt.Sprintf(`{"because":%q,"winner":%q}`, because, w)}, nil
 	}
 	k := society.ToWork
 	if p.kind == "competition" || p.kind == "coopetition" && !strings.Contains(schema, `"coop"`) {
@@ -282,6 +289,8 @@ func (p *planted) reply(name, word, schema string) (llm.Message, error) {
 		body = fmt.Sprintf(`{"coop":%s}`, body)
 	}
 	switch {
+	case strings.Contains(schema, `"agree"`) && word == "yes":
+		return llm.Message{Text: `{"agree":true}`}, nil
 	case strings.Contains(schema, `"agree"`):
 		return llm.Message{Text: fmt.Sprintf(`{"agree":%v,"draft":%s}`, word == "yes", body)}, nil
 	case strings.Contains(schema, `"progress"`):
@@ -305,6 +314,23 @@ func (p *planted) edge(t *rapid.T, s *society.Society, members list, judge *soci
 			p.sent[token] = true
 			return workflow.Violates("do it again"), nil
 		}}}
+	}
+	if rapid.Bool().Draw(t, "cleaned") {
+		sh.Guardrails = append(sh.Guardrails, workflow.Guardrail{Name: "c", On: workflow.Sanitize, Check: func(_ context.Context, draft any, _ map[string]any) (workflow.Finding, error) {
+			cast.mu.Lock()
+			defer cast.mu.Unlock()
+			text, err := json.Marshal(draft)
+			raw := aToken.FindString(string(text))
+			if err != nil || raw == "" || p.cleaned[raw] {
+				return workflow.Finding{}, err
+			}
+			p.cut[raw] = true
+			clean := p.token(p.author[raw], p.turn[raw])
+			p.cleaned[clean] = true
+			var out any
+			err = json.Unmarshal([]byte(strings.ReplaceAll(string(text), raw, clean)), &out)
+			return workflow.Replace(out), err
+		}})
 	}
 	criteria := []string{p.token("criteria", "")}
 	resolvers := []society.Resolver{
