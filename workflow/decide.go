@@ -17,6 +17,7 @@ type Question struct {
 	System  string          // what is asked and what there is to choose from
 	History []llm.Message   // the dialogue so far
 	Task    string          // the words to decide about
+	Origin  string          // whose they are
 	Schema  json.RawMessage // of the answer; bounded
 	Repair  string          // what was wrong with the answer before, if there was one
 }
@@ -30,7 +31,7 @@ type Decider interface {
 // Ask makes a decider of a model. Instructions of its own come first.
 func Ask(m llm.Model, instructions string, s llm.Sampling) Decider {
 	s.Think = false
-	return &asker{m, instructions, s}
+	return &asker{llm.Forms(m), instructions, s}
 }
 
 type asker struct {
@@ -45,7 +46,11 @@ func (a *asker) Decide(ctx context.Context, q Question) (json.RawMessage, error)
 		system = a.instructions + "\n\n" + system
 	}
 	msgs := append([]llm.Message{{Role: llm.System, Text: system}}, q.History...)
-	msgs = append(msgs, llm.Message{Role: llm.User, Text: q.Task})
+	task := q.Task
+	if !llm.Trusted(q.Origin) {
+		task = llm.Quote(q.Origin, task)
+	}
+	msgs = append(msgs, llm.Message{Role: llm.User, Text: task, Origin: q.Origin})
 	if q.Repair != "" {
 		msgs = append(msgs, llm.Message{Role: llm.User, Text: q.Repair})
 	}
@@ -86,7 +91,7 @@ func consult[T any](ctx context.Context, d Decider, q Question, used *agent.Usag
 		if q.Repair != "" || ctx.Err() != nil {
 			return v, fmt.Errorf("%s: the model's answer can't be used: %w", q.Node, err)
 		}
-		q.Repair = "That answer can't be used: " + err.Error() + ". Answer again."
+		q.Repair = "That answer can't be used: " + llm.Line(err.Error()) + ". Answer again."
 	}
 }
 
@@ -121,7 +126,7 @@ func menu(routes []Route) (string, []string) {
 		names = append(names, r.Name)
 		b.WriteString("- " + r.Name)
 		if r.Doc != "" {
-			b.WriteString(": " + r.Doc)
+			b.WriteString(": " + llm.Line(r.Doc))
 		}
 		b.WriteByte('\n')
 	}

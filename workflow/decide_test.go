@@ -108,7 +108,7 @@ func TestSupervisorMustDispatch(t *testing.T) {
 	check(t, outcomeOf(r)+" "+outcome(r), "done stuck done look=done arm=failed")
 	check(t, r.Usage.Calls, "4")
 	last := m.asked[3].Messages
-	check(t, last[len(last)-1].Text, "tidy\n\nDone so far:\nlook was asked: where\nlook answered: look(where)\narm was asked: grasp\narm did not do it: failed: stuck\n\nFinish now.")
+	check(t, last[len(last)-1].Text, "tidy\n\nDone so far:\nlook was asked: where\nlook answered: \"look(where)\"\narm was asked: grasp\narm did not do it: failed: \"stuck\"\n\nFinish now.")
 	if strings.Contains(string(m.asked[0].Schema), "finish") {
 		t.Error("the lead may finish before it has dispatched")
 	}
@@ -146,7 +146,7 @@ func TestOrchestrator(t *testing.T) {
 			return r, m
 		}
 		r, m := run(`{"subtasks":[{"task":"lift","tools":["gripper"]},{"task":"look","tools":["camera"]},{"task":"roll","tools":["wheels"]},{"task":"think","tools":[]}]}`)
-		if r.Status != agent.Done || !strings.Contains(r.Reply, "look\nlooked") || !strings.Contains(r.Reply, "lift\nnot done: declined: too heavy") {
+		if r.Status != agent.Done || !strings.Contains(r.Reply, "look\n\"looked\"") || !strings.Contains(r.Reply, "lift\nnot done: \"declined: too heavy\"") {
 			t.Errorf("got %v %q", r.Status, r.Reply)
 		}
 		check(t, outcome(r), "done o.1=failed o.2=done o.3=done o.4=done S=done")

@@ -112,9 +112,9 @@ func summary(t agent.Task, plan []Subtask, results []agent.Result) string {
 	fmt.Fprintf(&s, "Answer this from the results below, and say what could not be done: %s\n", t.Text())
 	for i, r := range results {
 		if r.OK() {
-			fmt.Fprintf(&s, "\n%s\n%s\n", plan[i].Task, next(t, r).Text())
+			fmt.Fprintf(&s, "\n%s\n%s\n", llm.Line(plan[i].Task), llm.Data(next(t, r).Text()))
 		} else {
-			fmt.Fprintf(&s, "\n%s\nnot done: %s\n", plan[i].Task, r.Reason)
+			fmt.Fprintf(&s, "\n%s\nnot done: %s\n", llm.Line(plan[i].Task), llm.Data(r.Reason))
 		}
 	}
 	return s.String()
@@ -126,7 +126,7 @@ func (b *Orchestrator) plan(ctx context.Context, t agent.Task, used *agent.Usage
 	for _, tool := range b.opt.Tools {
 		names = append(names, tool.Name)
 		doc, _, _ := strings.Cut(tool.Doc, "\n")
-		fmt.Fprintf(&list, "- %s: %s\n", tool.Name, doc)
+		fmt.Fprintf(&list, "- %s: %s\n", tool.Name, llm.Line(doc))
 	}
 	system := fmt.Sprintf("Divide the task into 1 to %d subtasks that don't depend on each other. Name for each the tools it needs, if any.\n%s",
 		b.opt.MaxSubtasks, list.String())
@@ -138,7 +138,7 @@ func (b *Orchestrator) plan(ctx context.Context, t agent.Task, used *agent.Usage
 		tools["items"], tools["maxItems"] = enum(names), min(len(names), 4)
 	}
 	item := object("task", text(maxTask), "tools", tools)
-	q := Question{Node: b.name, System: system, Task: t.Text(),
+	q := Question{Node: b.name, System: system, Task: t.Text(), Origin: t.Origin,
 		Schema: object("reason", text(200), "subtasks", map[string]any{"type": "array", "items": item, "maxItems": b.opt.MaxSubtasks})}
 	if b.opt.History != nil {
 		q.History = b.opt.History(ctx, t)
@@ -202,7 +202,7 @@ func (b *Orchestrator) work(ctx context.Context, f *frame, t agent.Task, plan []
 	w := newWorkers(f, len(plan))
 	running, writing := 0, false
 	start := func(i int) {
-		sub := agent.Task{Input: plan[i].Task, Origin: t.Origin}
+		sub := agent.Task{Input: llm.Line(plan[i].Task), Origin: t.Origin}
 		w.start(work, outcome{i: 1 + i}, agents[i], sub) // place 0 is the synthesis
 		running++
 	}

@@ -121,7 +121,7 @@ func (b *Router) choose(ctx context.Context, t agent.Task, used *agent.Usage) (s
 	if b.opt.Instructions != "" {
 		system = b.opt.Instructions + "\n\n" + system
 	}
-	q := Question{Node: b.name, System: system, Task: t.Text(), Schema: object("reason", text(120), "route", enum(names))}
+	q := Question{Node: b.name, System: system, Task: t.Text(), Origin: t.Origin, Schema: object("reason", text(120), "route", enum(names))}
 	if b.opt.History != nil {
 		q.History = b.opt.History(ctx, t)
 	}

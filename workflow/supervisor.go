@@ -87,7 +87,7 @@ func (b *Supervisor) body(ctx context.Context, f *frame, t agent.Task) (agent.Re
 		if i < 0 {
 			return out, fmt.Errorf("%w: there is no worker %q", agent.ErrFailed, o.Worker)
 		}
-		r, err := f.step(mute(ctx), i, n, b.children[i], agent.Task{Input: o.Task, Origin: origin, Conversation: t.Conversation})
+		r, err := f.step(mute(ctx), i, n, b.children[i], agent.Task{Input: llm.Line(o.Task), Origin: origin, Conversation: t.Conversation})
 		add(&out.Usage, r)
 		out.Children = append(out.Children, r)
 		if r.Tainted {
@@ -97,11 +97,11 @@ func (b *Supervisor) body(ctx context.Context, f *frame, t agent.Task) (agent.Re
 			r.Children, r.Usage = out.Children, out.Usage
 			return r, err
 		}
-		fmt.Fprintf(&report, "%s was asked: %s\n", o.Worker, o.Task)
+		fmt.Fprintf(&report, "%s was asked: %s\n", o.Worker, llm.Line(o.Task))
 		if r.OK() {
-			fmt.Fprintf(&report, "%s answered: %s\n", o.Worker, next(t, r).Text())
+			fmt.Fprintf(&report, "%s answered: %s\n", o.Worker, llm.Data(next(t, r).Text()))
 		} else {
-			fmt.Fprintf(&report, "%s did not do it: %s: %s\n", o.Worker, r.Status, r.Reason)
+			fmt.Fprintf(&report, "%s did not do it: %s: %s\n", o.Worker, r.Status, llm.Data(r.Reason))
 		}
 	}
 	return out, fmt.Errorf("%w: no answer after %d tasks", agent.ErrFailed, b.opt.MaxDispatches)
@@ -132,7 +132,7 @@ func (b *Supervisor) ask(ctx context.Context, t agent.Task, report string, n int
 	default:
 		names = append(names, finish)
 	}
-	q := Question{Node: b.name, System: system, Task: task,
+	q := Question{Node: b.name, System: system, Task: task, Origin: t.Origin,
 		Schema: object("reason", text(120), "worker", enum(names), "task", text(maxTask), "reply", text(2*maxTask))}
 	if b.opt.History != nil {
 		q.History = b.opt.History(ctx, t)

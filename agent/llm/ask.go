@@ -36,7 +36,7 @@ func (t *turn) ask1(ctx context.Context, r Request) (Message, error) {
 		err = t.fire(ctx, BeforeModel, &s)
 	}
 	if err == nil {
-		s.Answer, err = t.a.o.Model.Chat(ctx, s.Request, nil)
+		s.Answer, err = Forms(t.a.o.Model).Chat(ctx, s.Request, nil)
 		t.count(s.Answer.Usage)
 		t.Hop++
 		if err == nil {

@@ -15,7 +15,8 @@ import (
 // Forms makes a model out of one that may have no tools of its own, and that
 // can call them all the same: it first picks a tool or an answer, then writes
 // the arguments, both held to a bounded schema. A model that has tools is asked
-// as it is. Errors are the model's own.
+// as it is. Whatever asks a model goes through here: what is no order is made fit
+// for a prompt (see [Quote]). Errors are the model's own.
 func Forms(m Model) Model { return &formModel{m: m} }
 
 type formModel struct {
@@ -68,6 +69,7 @@ func (f *formModel) Warm(ctx context.Context) error {
 
 // Chat asks, in forms where that is needed.
 func (f *formModel) Chat(ctx context.Context, r Request, say func(string) error) (Message, error) {
+	r.Messages = fit(r.Messages)
 	f.mu.Lock()
 	known, plain := f.known, f.plain
 	f.mu.Unlock()

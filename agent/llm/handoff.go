@@ -22,12 +22,16 @@ type Handoff struct {
 	Parallel []agent.Agent  // do the same task beside the target
 }
 
+// maxRole bounds, in bytes, what an agent says that it is: one of another robot
+// may say much.
+const maxRole = 300
+
 func (h *Handoff) Error() string { return "hand over to " + h.Target.Name() }
 
 func handoffTool(to agent.Agent) Tool {
-	doc := "Hand the conversation over to " + to.Name() + "."
+	doc := "Hand the conversation over to " + Line(to.Name()) + "."
 	if r, ok := to.(interface{ Role() string }); ok && r.Role() != "" {
-		doc = "Hand the conversation over to " + to.Name() + ": " + r.Role()
+		doc = "Hand the conversation over to " + Line(to.Name()) + ": " + Line(clip(r.Role(), maxRole))
 	}
 	return Tool{
 		Name: "handoff_to_" + toolName(to.Name()),
@@ -170,7 +174,7 @@ func (t *turn) handOver(ctx context.Context, list []Handoff) (agent.Result, erro
 			whole.Usage = plus(whole.Usage, r.Usage)
 			if r.Reply != "" {
 				replies = append(replies, r.Reply)
-				c.notes = append(slices.Clip(c.notes), r.By+" has already answered: "+clip(r.Reply, 300))
+				c.notes = append(slices.Clip(c.notes), Line(r.By)+" has already answered: "+Data(clip(r.Reply, 300)))
 			}
 		}
 		if i == 0 {
@@ -222,9 +226,9 @@ func AsTool(a agent.Agent, name, doc string) Tool {
 		name = toolName(a.Name())
 	}
 	if doc == "" {
-		doc = "Let " + a.Name() + " do a task."
+		doc = "Let " + Line(a.Name()) + " do a task."
 		if r, ok := a.(interface{ Role() string }); ok && r.Role() != "" {
-			doc = "Let " + a.Name() + " do a task: " + r.Role()
+			doc = "Let " + Line(a.Name()) + " do a task: " + Line(clip(r.Role(), maxRole))
 		}
 	}
 	return Tool{
@@ -241,7 +245,7 @@ func AsTool(a agent.Agent, name, doc string) Tool {
 			if c.depth > MaxDepth {
 				return nil, fmt.Errorf("agents delegate at most %d deep", MaxDepth)
 			}
-			r, err := agent.Run(ctx, a, agent.Task{Input: in.Task, Origin: c.origin})
+			r, err := agent.Run(ctx, a, agent.Task{Input: Line(in.Task), Origin: c.origin})
 			c.ledger.add(r)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", a.Name(), r.Status, err)

@@ -59,6 +59,9 @@ func LoopDetector() Hook {
 		AfterTool: func(_ context.Context, s *Step) error {
 			if was := of(s)[id(s.Call)]; was != nil && s.Ran {
 				was.last = clip(resultText(s.Result, s.Err), 300)
+				if s.Tool.Foreign {
+					was.last = Quote(s.Call.Name, was.last)
+				}
 			}
 			return nil
 		},

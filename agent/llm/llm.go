@@ -154,6 +154,7 @@ type Tool struct {
 	Parallel bool          // may run beside other parallel tools of the same answer
 	Timeout  time.Duration // 0 = the agent's
 	Foreign  bool          // its results are others' words: quoted, and no Write tool is offered after them
+	Origin   string        // whose words Name, Doc and Params are, as in agent.Task; "" = the author's. They were quoted by whoever set it
 	// Confirm asks a person or decides by code; nil = no question. The answer
 	// holds for exactly these arguments.
 	Confirm func(ctx context.Context, c Call) error

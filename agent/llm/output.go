@@ -27,7 +27,7 @@ func (t *turn) structured(ctx context.Context) (agent.Result, error) {
 		if !t.once("output") {
 			return agent.Result{}, fmt.Errorf("%w: %w: %w", agent.ErrFailed, ErrSchema, err)
 		}
-		t.msgs = append(t.msgs, answer, Message{Role: User, Text: fmt.Sprintf("That does not fit: %v. Answer with JSON of: %s.", err, t.a.output.Prose())})
+		t.msgs = append(t.msgs, answer, Message{Role: User, Text: "That does not fit: " + Line(err.Error()) + ". Answer with JSON of: " + t.a.output.Prose() + "."})
 	}
 }
 

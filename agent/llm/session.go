@@ -123,7 +123,7 @@ func (s *Sessions) Add(ctx context.Context, id string, turn []Message) error {
 		return fmt.Errorf("llm: sum up a conversation: %w", err)
 	}
 	s.mu.Lock()
-	c.summary = clip(better, s.o.Tokens)
+	c.summary = Line(clip(better, s.o.Tokens))
 	c.flatten()
 	s.mu.Unlock()
 	return nil
@@ -156,7 +156,7 @@ func shorten(before string, gone []Message, most int) string {
 		lines = append(lines, before)
 	}
 	for _, m := range gone {
-		text := strings.Join(strings.Fields(m.Text), " ")
+		text := strings.Join(strings.Fields(Escape(m.Text)), " ")
 		switch {
 		case m.Role == User:
 			lines = append(lines, "the user: "+clip(text, 80))

@@ -274,8 +274,13 @@ func (t *turn) finish(ctx context.Context, j *job) error {
 // on the run is tainted.
 func (t *turn) answer(j *job, s *Step) {
 	text := resultText(s.Result, s.Err)
-	if j.tool != nil && j.tool.Foreign && j.ran {
-		text = quoteData(j.call.Name, text)
+	switch {
+	case j.tool == nil || !j.tool.Foreign || !j.ran:
+		if text = strings.TrimSpace(text); strings.ContainsAny(text, "\n\r") {
+			text = Data(text)
+		}
+	default:
+		text = Quote(j.call.Name, text)
 		if !t.Tainted {
 			t.Tainted = true
 			t.choose()

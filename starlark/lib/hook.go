@@ -534,7 +534,11 @@ var stepKind = &value.Kind[*llm.Step]{
 				if s.Point != llm.OnRunStart {
 					return nil, fmt.Errorf("notes are taken at on_run_start, this is %s", s.Point)
 				}
-				s.Turn.Notes = append(s.Turn.Notes, c.String("text"))
+				text := c.String("text")
+				if s.Turn.Tainted { // it may be made of what others said
+					text = llm.Quote("note", text)
+				}
+				s.Turn.Notes = append(s.Turn.Notes, text)
 				return nil, nil
 			},
 		},

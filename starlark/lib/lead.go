@@ -90,7 +90,11 @@ func (l *agentLead) Decide(ctx context.Context, q workflow.Question) (json.RawMe
 		return nil, err
 	}
 	task := map[string]any{"node": q.Node, "system": q.System, "task": q.Task, "schema": form, "repair": q.Repair}
-	r, err := agent.Run(ctx, l.a, agent.Task{Input: task, Origin: "workflow:" + q.Node})
+	origin := "workflow:" + q.Node
+	if !llm.Trusted(q.Origin) {
+		origin = q.Origin
+	}
+	r, err := agent.Run(ctx, l.a, agent.Task{Input: task, Origin: origin})
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +178,11 @@ func (r *routed) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	}
 	res, err := r.Agent.Run(llm.WithDialogue(ctx, dialogue(ctx, r.past, t)), t)
 	if err == nil && res.Reply != "" && t.Text() != "" {
-		turn := []llm.Message{{Role: llm.User, Text: t.Text(), Origin: t.Origin}, {Role: llm.Assistant, Text: res.Reply, Name: res.By}}
+		words := t.Text()
+		if !llm.Trusted(t.Origin) {
+			words = llm.Quote(t.Origin, words)
+		}
+		turn := []llm.Message{{Role: llm.User, Text: words, Origin: t.Origin}, {Role: llm.Assistant, Text: res.Reply, Name: res.By}}
 		_ = r.past.Add(ctx, t.Conversation, turn) // it is well-formed, and nobody sums up
 	}
 	return res, err

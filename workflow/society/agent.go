@@ -2,7 +2,6 @@ package society
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
-	"edged/agent/llm/schema"
 )
 
 // An Agent is somebody who takes turns: a model, a function, a peer, a person.
@@ -73,6 +71,18 @@ type Section struct {
 	Value       any    // a JSON tree; nil: Text is all there is
 }
 
+// told is the text as a model reads it: what the author wrote as it stands, what
+// others did on one line.
+func (s Section) told() string {
+	switch s.Topic {
+	case TopicTask, TopicNote, TopicCriteria:
+		if s.From == "" {
+			return s.Text
+		}
+	}
+	return llm.Line(s.Text)
+}
+
 // The topics of sections that are no topics of edges.
 const (
 	sectionSubmission = "submission"
@@ -114,9 +124,9 @@ func (p Prompt) System() string {
 func (p Prompt) Text() string {
 	var b strings.Builder
 	for _, s := range p.Sections {
-		b.WriteString(s.Title)
+		b.WriteString(llm.Line(s.Title))
 		b.WriteString(": ")
-		b.WriteString(s.Text)
+		b.WriteString(s.told())
 		b.WriteString("\n")
 	}
 	b.WriteString(p.Ask)
@@ -203,7 +213,7 @@ type ofAgent struct {
 func (s ofAgent) Speak(ctx context.Context, p Prompt) (Answer, error) {
 	text := p.Text()
 	if p.Repair != "" {
-		text += "\nThat does not fit: " + p.Repair
+		text += "\nThat does not fit: " + llm.Line(p.Repair)
 	}
 	origin := "society"
 	if p.Tainted {
@@ -255,7 +265,7 @@ func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
 	}
 	if p.Repair != "" {
 		msgs = append(msgs, llm.Message{Role: llm.Assistant, Text: nonEmpty(p.Bad)},
-			llm.Message{Role: llm.User, Text: "That does not fit: " + p.Repair + ". Answer with JSON alone: " + p.Form.prose + "."})
+			llm.Message{Role: llm.User, Text: "That does not fit: " + llm.Line(p.Repair) + ". Answer with JSON alone: " + p.Form.prose + "."})
 	}
 	m, err := llm.Ask(ctx, o, turnTask(p), s.request(p, msgs))
 	a.Usage.Calls += max(m.Usage.Calls, 1)
@@ -356,10 +366,4 @@ func (s *modelSpeaker) use(ctx context.Context, p Prompt, system string, tools [
 }
 
 // render makes words of a JSON tree that somebody else wrote.
-func render(v any) string {
-	b, err := schema.Encode(v)
-	if err != nil {
-		b, _ = json.Marshal(fmt.Sprint(v))
-	}
-	return string(b)
-}
+func render(v any) string { return llm.Data(v) }

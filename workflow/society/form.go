@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"edged/agent/llm"
 	"edged/agent/llm/schema"
 )
 
@@ -61,7 +62,7 @@ func newForm(s *schema.Schema) (*Form, error) {
 	if err != nil {
 		return nil, fmt.Errorf("society: form: %w", err)
 	}
-	return &Form{s: s, text: text, prose: s.Prose()}, nil
+	return &Form{s: s, text: text, prose: llm.Line(s.Prose())}, nil
 }
 
 // Schema is the form as models are held to it; read-only. It is nil if any

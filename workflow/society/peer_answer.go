@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"edged/agent"
+	"edged/agent/llm"
 	"edged/agent/llm/schema"
 )
 
@@ -123,8 +124,8 @@ func shown(c Call) (list []Section) {
 			continue
 		}
 		if c.Tainted {
-			s.Title = strings.Join(strings.Fields(clip(s.Title, 80)), " ")
-			if !json.Valid([]byte(s.Text)) {
+			s.Title = llm.Line(clip(s.Title, 80))
+			if s.Text = llm.Line(s.Text); !json.Valid([]byte(s.Text)) {
 				s.Text = render(s.Text)
 			}
 		}

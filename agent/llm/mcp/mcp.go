@@ -3,8 +3,9 @@
 //
 // Its one rule: what comes from outside is believed in nothing. The tools of a
 // server count as Write tools, whatever it says of them, unless the author
-// names them harmless; their schemas are bounded before a model sees them, and
-// their results are others' words.
+// names them harmless; their schemas are bounded before a model sees them, what
+// it says of them stands in prompts as its words, bounded and quoted, and their
+// results are others' words.
 //
 //	kitchen := mcp.New("http://192.168.1.7:8931/mcp", mcp.Options{Read: []string{"get_temperature"}})
 //	defer kitchen.Close()
@@ -17,7 +18,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -139,6 +142,9 @@ func (c *Client) list(ctx context.Context, s *mcp.ClientSession) ([]llm.Tool, er
 		if len(c.o.Only) > 0 && !slices.Contains(c.o.Only, t.Name) {
 			continue
 		}
+		if len(tools) == maxTools {
+			return nil, fmt.Errorf("mcp: %s: %w: it has more than %d tools: name those you want with only", c.where, ErrServer, maxTools)
+		}
 		tool, err := c.tool(t)
 		if err != nil {
 			return nil, err
@@ -153,19 +159,19 @@ func (c *Client) list(ctx context.Context, s *mcp.ClientSession) ([]llm.Tool, er
 
 // tool makes an agent's tool of a server's.
 func (c *Client) tool(t *mcp.Tool) (llm.Tool, error) {
-	params, err := bounded(t.InputSchema)
+	params, err := described(t.InputSchema)
 	if err != nil {
 		return llm.Tool{}, fmt.Errorf("mcp: %s: tool %s: %w: %w", c.where, t.Name, llm.ErrBadSchema, err)
 	}
 	out := llm.Tool{
-		Name: c.o.Prefix + t.Name, Doc: t.Description, Params: params,
-		Effect: llm.Write, Foreign: true, Timeout: c.o.Timeout,
+		Name: c.o.Prefix + t.Name, Doc: words(t.Description, maxDoc), Params: params,
+		Effect: llm.Write, Foreign: true, Origin: c.origin(), Timeout: c.o.Timeout,
 		Do: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 			return c.call(ctx, t.Name, args)
 		},
 	}
 	if out.Doc == "" {
-		out.Doc = t.Title
+		out.Doc = words(t.Title, maxDoc)
 	}
 	if slices.Contains(c.o.Read, t.Name) {
 		out.Effect = llm.Read
@@ -173,8 +179,43 @@ func (c *Client) tool(t *mcp.Tool) (llm.Tool, error) {
 	return out, nil
 }
 
-// bounded is a server's schema as a small model can be held to it.
-func bounded(foreign any) (json.RawMessage, error) {
+// What a server says of its tools stands in every prompt, so it is bounded: so
+// many tools of a server, and so many bytes of what it says of a tool, of one
+// parameter, and of a name or a choice of a parameter.
+const (
+	maxTools  = 64
+	maxDoc    = 300
+	maxParam  = 120
+	maxChoice = 64
+	maxDepth  = 6 // of objects in objects
+)
+
+// words are a server's, marked as such and quoted.
+func words(s string, most int) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return ""
+	}
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return "The server says: " + llm.Data(strings.Join(strings.Fields(s), " "))
+}
+
+// origin names the server as the words of its tools are labelled.
+func (c *Client) origin() string {
+	if command, stdio := strings.CutPrefix(c.where, "stdio:"); stdio {
+		return "mcp:" + filepath.Base(strings.Fields(command)[0])
+	}
+	if u, err := url.Parse(c.where); err == nil {
+		return "mcp:" + u.Host
+	}
+	return "mcp:server"
+}
+
+// described is a server's schema as a small model can be held to it, its words
+// quoted.
+func described(foreign any) (json.RawMessage, error) {
 	text, err := json.Marshal(foreign)
 	if err != nil {
 		return nil, err
@@ -183,7 +224,76 @@ func bounded(foreign any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return schema.Encode(s.Bound())
+	if s, err = quoted(s.Bound(), 0); err != nil {
+		return nil, err
+	}
+	return schema.Encode(s)
+}
+
+// quoted quotes what a schema says in words. What can't be quoted, because it is
+// passed on as it stands, is left out unless it is plain: choices and defaults,
+// patterns, parameters that need not be given. The server checks what it gets.
+func quoted(from *schema.Schema, depth int) (*schema.Schema, error) {
+	s := *from
+	s.Doc = words(s.Doc, maxParam)
+	if s.HasDefault && !plain(s.Default) {
+		s.HasDefault, s.Default = false, nil
+	}
+	if !plain(s.Pattern) {
+		s.Pattern = ""
+	}
+	for _, choice := range s.Enum {
+		if !plain(choice) {
+			s.Enum = nil
+			break
+		}
+	}
+	if depth >= maxDepth && (s.Properties != nil || s.Items != nil) {
+		return nil, fmt.Errorf("its parameters are nested more than %d deep", maxDepth)
+	}
+	var err error
+	if s.Items != nil {
+		if s.Items, err = quoted(s.Items, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	kept := make([]schema.Property, 0, len(s.Properties))
+	for _, p := range s.Properties {
+		switch {
+		case plain(p.Name):
+			if p.Schema, err = quoted(p.Schema, depth+1); err != nil {
+				return nil, err
+			}
+			kept = append(kept, p)
+		case p.Required:
+			return nil, fmt.Errorf("parameter %q: that is no name", clip(p.Name))
+		}
+	}
+	if s.Properties != nil {
+		s.Properties = kept
+	}
+	return s.Bound(), nil
+}
+
+// plain reports whether a value can stand in a prompt as it is: short, on one
+// line, without marks of chat templates.
+func plain(v any) bool {
+	text, ok := v.(string)
+	if !ok {
+		b, err := schema.Encode(v)
+		if err != nil {
+			return false
+		}
+		text = string(b)
+	}
+	return len(text) <= maxChoice && llm.Line(text) == text
+}
+
+func clip(s string) string {
+	if len(s) > maxChoice {
+		return strings.ToValidUTF8(s[:maxChoice], "") + "…"
+	}
+	return s
 }
 
 // call runs a tool on the server. What the server calls an error is one, with
