@@ -127,7 +127,8 @@ var (
 	ErrUnrested = errors.New("not at rest")
 	ErrUnknown  = errors.New("unknown device")
 	ErrOff      = errors.New("the rig is shut down")
-	ErrOld      = errors.New("old words move nothing") // see bus.Old
+	ErrHardware = errors.New("hardware stopped the robot") // a person has to resume it
+	ErrOld      = errors.New("old words move nothing")     // see bus.Old
 )
 
 // Options of a rig; the zero value works.

@@ -44,7 +44,6 @@ func TestStopByHardwareOutlivesTheProcess(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		want(t, "told", m.notes(), `{"duty":1} rest`)
-		_ = r.Stop(r.t.Context(), "cli", "too") // does not take the hardware's place
 		time.Sleep(time.Minute)
 	})
 	if n.s == nil || n.s.Source != "hw:estop" {
@@ -77,6 +76,141 @@ func TestStopByHardwareOutlivesTheProcess(t *testing.T) {
 			t.Errorf("a latch that can't be read: %v %v", s, stopped)
 		}
 	})
+}
+
+// A stop by software after one by hardware does not take its place: not in memory,
+// not in what is written, whatever is being written when it comes.
+func TestSoftwareLeavesTheHardwaresStop(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Second, time.Minute} { // the write takes 10 s
+		n := &note{slow: 10 * time.Second}
+		inBubble(t, Options{Latch: n}, func(r *bench) {
+			ctx := r.t.Context()
+			_ = r.Stop(ctx, "cli", "first")
+			r.Trip(ctx, "hw:estop", "button")
+			time.Sleep(pause)
+			_ = r.Stop(ctx, "cli", "operator")
+			r.Trip(ctx, "script:main.star", "robot.stop")
+			if _, err := r.b.Publish(ctx, "mqtt", StopTopic, "too"); err != nil {
+				t.Fatal(err)
+			}
+			if s, _ := r.Stopped(); s.Source != "hw:estop" || s.Reason != "button" {
+				t.Errorf("%v later: stopped by %+v, want the hardware's", pause, s)
+			}
+			if err := r.ResumeBySoftware(ctx, "script:main.star"); !errors.Is(err, ErrHardware) || !strings.Contains(err.Error(), "button") {
+				t.Errorf("%v later: a script resumed it: %v", pause, err)
+			}
+			if _, stopped := r.Stopped(); !stopped {
+				t.Errorf("%v later: not stopped any more", pause)
+			}
+			time.Sleep(time.Minute)
+		})
+		if n.s == nil || n.s.Source != "hw:estop" || n.s.Reason != "button" {
+			t.Errorf("%v later: saved %+v, want the hardware's", pause, n.s)
+		}
+		inBubble(t, Options{Latch: n}, func(r *bench) { // after a restart
+			_ = r.Stop(r.t.Context(), "cli", "operator")
+			if err := r.ResumeBySoftware(r.t.Context(), "script:main.star"); !errors.Is(err, ErrHardware) {
+				t.Errorf("after a restart: %v", err)
+			}
+			time.Sleep(time.Minute)
+		})
+		if n.s == nil || n.s.Source != "hw:estop" {
+			t.Errorf("after a restart: saved %+v, want the hardware's", n.s)
+		}
+	}
+}
+
+// A script resumes what software stopped, and says so once.
+func TestResumeBySoftware(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		_ = r.Stop(r.t.Context(), "cli", "operator")
+		for range 2 { // the second finds nothing
+			if err := r.ResumeBySoftware(r.t.Context(), "script:main.star"); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, stopped := r.Stopped(); stopped {
+			t.Error("still stopped")
+		}
+		want(t, "events", strings.Join(r.said(ResumeTopic), "\n"), `{"reason":"operator","source":"script:main.star","stopped_by":"cli"}`)
+	})
+}
+
+// A latch that can't be written is written when it can: after back-off, or at the
+// end. It is told of once.
+func TestLatchIsWrittenAgain(t *testing.T) {
+	for _, atTheEnd := range []bool{false, true} {
+		full := errors.New("disk full")
+		n := &flaky{err: full}
+		inBubble(t, Options{Latch: n}, func(r *bench) {
+			r.Trip(r.t.Context(), "hw:estop", "button")
+			time.Sleep(10 * time.Second)
+			if tries := n.count(); tries < 3 || tries > 8 {
+				t.Errorf("%d tries in 10 s, want some with back-off", tries)
+			}
+			n.heal(nil)
+			if atTheEnd {
+				return
+			}
+			time.Sleep(time.Minute)
+			was := n.count()
+			time.Sleep(time.Minute)
+			if n.count() != was {
+				t.Errorf("written %d times more once it was written", n.count()-was)
+			}
+			n.heal(full)
+			r.Resume(r.t.Context(), "cli")
+			time.Sleep(time.Second)
+			if errs := r.said("edged/error"); len(errs) != 2 || !strings.Contains(errs[0], "disk full; it is tried again") {
+				t.Errorf("told %q, want each trouble once", errs)
+			}
+			n.heal(nil)
+		})
+		if got := n.saved(); (got == "hw:estop") != atTheEnd {
+			t.Errorf("at the end %v: saved %q", atTheEnd, got)
+		}
+	}
+}
+
+// flaky is a latch whose disk fails while err is set.
+type flaky struct {
+	mu    sync.Mutex // guards the rest
+	err   error
+	tries int
+	s     *StopRecord
+}
+
+func (f *flaky) Save(s *StopRecord) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tries++
+	if f.err == nil {
+		f.s = s
+	}
+	return f.err
+}
+
+func (f *flaky) Load() (*StopRecord, error) { return nil, nil }
+
+func (f *flaky) heal(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *flaky) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tries
+}
+
+func (f *flaky) saved() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.s == nil {
+		return ""
+	}
+	return f.s.Source
 }
 
 // The end of the supervision tree leaves the robot safe; a new start opens

@@ -30,7 +30,11 @@ type Rig struct {
 	off       atomic.Bool                // shut down: nothing but Rest
 	actuators atomic.Pointer[[]*actuator]
 	hooks     atomic.Pointer[[]func()]
-	saving    sync.Mutex // guards the order of writes to opt.Latch
+
+	saving    sync.Mutex  // guards the order of writes to opt.Latch, and the next three
+	unsaved   int         // writes that failed, in a row
+	saved     bool        // no more are to come
+	saveAgain *time.Timer // next try
 
 	mu       sync.Mutex // guards everything below; never held while calling out
 	devices  map[string]any
@@ -49,6 +53,8 @@ func NewRig(b *bus.Bus, o Options) (*Rig, error) {
 	r := &Rig{b: b, opt: o.filled(), devices: map[string]any{}, claims: map[string]string{}, goals: map[*Goal]struct{}{}}
 	r.actuators.Store(new([]*actuator))
 	r.hooks.Store(new([]func()))
+	r.saveAgain = time.AfterFunc(time.Hour, r.save)
+	r.saveAgain.Stop()
 	if err := r.recall(); err != nil {
 		return nil, err
 	}
@@ -74,7 +80,7 @@ func (r *Rig) Close() {
 	for _, s := range sensors {
 		s.stale.Stop()
 	}
-	r.saves.Wait()
+	r.lastSave()
 }
 
 // AddSensor puts a sensor behind the rig. Its readings come once its service

@@ -271,35 +271,75 @@ func (r *Rig) Stopped() (StopRecord, bool) {
 	return StopRecord{}, false
 }
 
-// Resume opens the gate after a stop. Nothing moves by it: what was cancelled
-// stays cancelled. An actuator whose Rest failed stays closed until a Rest of
-// it has succeeded. Resume without a stop does nothing; old words resume nothing.
+// Resume opens the gate after a stop, for a person. Nothing moves by it: what was
+// cancelled stays cancelled. An actuator whose Rest failed stays closed until a
+// Rest of it has succeeded. Resume without a stop does nothing.
 func (r *Rig) Resume(ctx context.Context, source string) {
-	if old := bus.OldOf(ctx); old != nil {
-		r.complain(ctx, source, fmt.Errorf("hw: resume: %w: %v", ErrOld, old), nil)
+	r.resumed(ctx, source, r.latch.Swap(nil))
+}
+
+// ResumeBySoftware is Resume for scripts: a stop that hardware caused stays, for
+// that is a person's to resume.
+func (r *Rig) ResumeBySoftware(ctx context.Context, source string) error {
+	for {
+		s := r.latch.Load()
+		if hardware(s) {
+			return fmt.Errorf("hw: resume: %w: %s: %s", ErrHardware, s.Source, s.Reason)
+		}
+		if r.latch.CompareAndSwap(s, nil) {
+			r.resumed(ctx, source, s)
+			return nil
+		}
+	}
+}
+
+func (r *Rig) resumed(ctx context.Context, source string, was *StopRecord) {
+	if was == nil {
 		return
 	}
-	s := r.latch.Swap(nil)
-	if s == nil {
-		return
-	}
-	r.say(ctx, source, ResumeTopic, map[string]any{"source": source, "stopped_by": s.Source, "reason": s.Reason})
+	r.say(ctx, source, ResumeTopic, map[string]any{"source": source, "stopped_by": was.Source, "reason": was.Reason})
 	if r.opt.Latch != nil {
 		r.saves.Go(r.save)
 	}
 }
 
-// save writes the latch as it is now; it runs on a goroutine of its own.
+// save writes the latch as it is now; it runs on a goroutine of its own. What
+// fails is tried again until it is written, or a restart would forget a stop.
 func (r *Rig) save() {
 	r.saving.Lock()
 	defer r.saving.Unlock()
+	if r.saved {
+		return
+	}
 	s := r.latch.Load()
 	if !hardware(s) {
 		s = nil
 	}
-	if err := safely(func() error { return r.opt.Latch.Save(s) }); err != nil {
-		r.complain(context.Background(), "hw:stop", fmt.Errorf("hw: save stop latch: %w", err), nil)
+	err := safely(func() error { return r.opt.Latch.Save(s) })
+	if err == nil {
+		r.unsaved = 0
+		return
 	}
+	if r.unsaved++; r.unsaved == 1 {
+		r.complain(context.Background(), "hw:stop", fmt.Errorf("hw: save stop latch: %w; it is tried again", err), nil)
+	}
+	r.saveAgain.Reset(r.backoff(r.unsaved))
+}
+
+// lastSave waits for the writes of the latch, the last one of all if one failed.
+func (r *Rig) lastSave() {
+	r.saves.Wait()
+	r.saveAgain.Stop()
+	r.saving.Lock()
+	failed := r.unsaved > 0
+	r.saving.Unlock()
+	if failed {
+		r.save()
+		r.saveAgain.Stop()
+	}
+	r.saving.Lock()
+	r.saved = true
+	r.saving.Unlock()
 }
 
 // recall takes up a stop of an earlier process.

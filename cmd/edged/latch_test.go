@@ -53,6 +53,8 @@ func TestLatchOutlivesTheProcess(t *testing.T) {
 	life(want(""))
 	life(stop("hw:estop"))
 	life(want("hw:estop"))
+	life(stop("cli"))
+	life(want("hw:estop"))
 	life(func(r *hw.Rig) { r.Resume(t.Context(), "cli") })
 	life(want(""))
 }
