@@ -24,10 +24,12 @@ type actuator struct {
 	name   string
 	limits Limits
 
+	// What protects has timers of its own: the wheel's wait for each other, and
+	// for those of scripts.
 	force *time.Timer  // Rest beside a Do that does not end
-	lease *timer.Timer // the dead man
+	lease *time.Timer  // the dead man
+	again *time.Timer  // next try of a Rest that failed
 	ramp  *timer.Timer // next step towards the target
-	again *timer.Timer // next try of a Rest that failed
 	fence atomic.Pointer[fence]
 
 	mu       sync.Mutex // guards everything below; never held while calling out
@@ -50,6 +52,7 @@ type actuator struct {
 	toldAt   time.Time
 	taken    time.Time // when the last command was let in, for the rate
 	until    time.Time // end of the lifetime
+	missed   int       // times in a row that the goal did not drive in time
 	target   *order    // where the ramp goes
 	goal     *Goal
 }
@@ -81,15 +84,17 @@ type cause struct {
 
 func newActuator(r *Rig, dev Actuator, l Limits) *actuator {
 	a := &actuator{r: r, dev: dev, name: dev.Name(), limits: l}
-	a.force = time.AfterFunc(time.Hour, a.insist)
-	a.force.Stop()
-	idle := func(f func()) *timer.Timer {
-		t := r.b.Timers().After(time.Hour, f)
-		t.Stop()
-		return t
-	}
-	a.lease, a.ramp, a.again = idle(a.expire), idle(a.step), idle(a.retry)
+	a.force, a.lease, a.again = idle(a.insist), idle(a.expire), idle(a.retry)
+	a.ramp = r.b.Timers().After(time.Hour, a.step)
+	a.ramp.Stop()
 	return a
+}
+
+// idle is a timer that was not set yet.
+func idle(f func()) *time.Timer {
+	t := time.AfterFunc(time.Hour, f)
+	t.Stop()
+	return t
 }
 
 // Do gives an actuator a command: a JSON object or tree, or a bare value. It
@@ -200,11 +205,11 @@ func (a *actuator) post(o *order) error {
 	a.next, a.last, a.target = o, o, nil
 	a.active = true
 	if o.hold != Steady {
-		a.until = now.Add(o.hold)
-		a.lease.Reset(o.hold)
+		a.lives(now, o.hold)
 	} else {
 		a.until = time.Time{}
 	}
+	a.missed = 0
 	a.kick()
 	return nil
 }
@@ -343,17 +348,47 @@ func (a *actuator) step() {
 	a.kick()
 }
 
-// expire is the dead man; it runs on the wheel.
+// lives sets the dead man; the caller holds mu. A command that comes in the very
+// moment in which the one before ends is in time.
+func (a *actuator) lives(now time.Time, d time.Duration) {
+	a.until = now.Add(d)
+	a.lease.Reset(d + time.Millisecond)
+}
+
+// A goal whose controller does not drive in time is late or hangs. Either way the
+// actuator rests at the end of the command's lifetime. One that is late, because
+// the machine is busy say, goes on with its next command; it fails when it has
+// been missed so often, at such intervals. They are counted and not measured: a
+// process that stood still for a minute has missed one.
+const (
+	mostMissed = 10
+	missEvery  = 500 * time.Millisecond
+)
+
+// expire is the dead man; it runs on a goroutine of its own.
 func (a *actuator) expire() {
 	a.mu.Lock()
-	lapsed := a.active && !a.until.IsZero() && !time.Now().Before(a.until)
-	g, by := a.goal, a.last
-	a.mu.Unlock()
-	if !lapsed {
+	now := time.Now()
+	g := a.goal
+	waits := g != nil && (a.active || a.missed > 0)
+	if a.until.IsZero() || now.Before(a.until) || !a.active && !waits {
+		a.mu.Unlock()
 		return
 	}
-	a.rest(nil, cause{by.ctx, by.source, "dead man"}, context.DeadlineExceeded)
-	if g != nil {
+	hangs := false
+	if waits {
+		if a.missed++; a.missed < mostMissed {
+			a.lives(now, missEvery)
+		} else {
+			hangs = true
+		}
+	}
+	run := a.active && a.want(nil, cause{a.last.ctx, a.last.source, "dead man"}, context.DeadlineExceeded)
+	a.mu.Unlock()
+	if run {
+		a.r.lanes.Go(a.run)
+	}
+	if hangs {
 		g.end(Failed, nil, "dead man: the goal stopped driving")
 	}
 }

@@ -362,6 +362,9 @@ func TestOldMovesNothing(t *testing.T) {
 			t.Error("a stop stops, however old")
 		}
 		r.Resume(old, "mqtt")
+		if err := r.ResumeBySoftware(old, "script:a"); !errors.Is(err, ErrOld) {
+			t.Errorf("a script resumes because of old words: %v", err)
+		}
 		if _, stopped := r.Stopped(); !stopped {
 			t.Error("old words resume nothing")
 		}

@@ -146,7 +146,7 @@ func (r *Rig) goal(ctx context.Context, source, name string, a *actuator) *Goal 
 func (a *actuator) takeOver(source string, g *Goal) {
 	a.mu.Lock()
 	old := a.goal
-	a.goal = g
+	a.goal, a.missed = g, 0
 	a.mu.Unlock()
 	if old != nil {
 		old.end(Cancelled, nil, "taken over by "+strings.Replace(source, ":", " ", 1)) // agent:helper

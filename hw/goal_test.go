@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,28 +122,136 @@ func TestGoalEnds(t *testing.T) {
 	}
 }
 
-// A goal that no longer drives is failed by the dead man.
+// A goal whose controller hangs: its actuator rests at the end of the command's
+// lifetime, once, and the goal fails when it has been missed often enough.
 func TestGoalDies(t *testing.T) {
+	for _, hold := range []time.Duration{200 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second} {
+		inBubble(t, Options{Hold: hold}, func(r *bench) {
+			quit := make(chan struct{})
+			m := r.add(drives(r, quit), duty)
+			g, err := r.Start(r.t.Context(), "test", "m", "go", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(150 * time.Millisecond)
+			close(quit)
+			began := time.Now().Add(-50 * time.Millisecond) // the last command
+			time.Sleep(time.Until(began.Add(hold + 2*time.Millisecond)))
+			synctest.Wait()
+			want(t, "after "+hold.String(), m.notes(), `{"duty":0.1} {"duty":0.1} rest`)
+			if s := g.State(); s != Running {
+				t.Errorf("hold %v: %s when it was missed once", hold, s)
+			}
+			_, err = g.Result(r.t.Context())
+			if !errors.Is(err, ErrGoalFailed) || !strings.Contains(err.Error(), "dead man: the goal stopped driving") {
+				t.Errorf("got %v", err)
+			}
+			if d, most := time.Since(began), hold+(mostMissed-1)*missEvery; d < most || d > most+20*time.Millisecond {
+				t.Errorf("hold %v: failed %v after its last command, want %v", hold, d, most)
+			}
+			synctest.Wait()
+			want(t, "at the end", m.notes(), `{"duty":0.1} {"duty":0.1} rest rest`)
+			if n := len(r.Goals()); n != 0 {
+				t.Errorf("%d goals left", n)
+			}
+		})
+	}
+}
+
+// A controller that is late, again and again, is not one that hangs: the actuator
+// rests while it is away, and drives on when it comes back.
+func TestGoalIsLate(t *testing.T) {
 	inBubble(t, Options{}, func(r *bench) {
-		quit := make(chan struct{})
-		m := r.add(drives(r, quit), duty)
+		m := &motor{name: "m"}
+		m.open = func(g *Goal, _ string, _ json.RawMessage) error {
+			go func() {
+				for range 5 {
+					if err := g.Drive(map[string]any{"duty": 0.1}); err != nil {
+						t.Errorf("drive: %v", err)
+					}
+					time.Sleep(4900 * time.Millisecond) // nine misses, at 0.5, 1 … 4.5 s
+				}
+				g.Succeed("there")
+			}()
+			return nil
+		}
+		r.add(m, duty)
 		g, err := r.Start(r.t.Context(), "test", "m", "go", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(150 * time.Millisecond)
-		close(quit)
-		began := time.Now()
-		_, err = g.Result(r.t.Context())
-		if !errors.Is(err, ErrGoalFailed) || !strings.Contains(err.Error(), "dead man") {
-			t.Errorf("got %v", err)
+		time.Sleep(600 * time.Millisecond)
+		if s := r.Devices()[0]; !s.AtRest || s.Goal != "m.go" {
+			t.Errorf("while its controller is away: %+v, want at rest with its goal", s)
 		}
-		if d := time.Since(began); d > 510*time.Millisecond {
-			t.Errorf("after %v", d)
+		if res, err := g.Result(r.t.Context()); err != nil || res != "there" {
+			t.Errorf("got %v, %v", res, err)
 		}
 		synctest.Wait()
-		// The dead man and the goal's end may each ask for a Rest.
-		want(t, "told", strings.Replace(m.notes(), "rest rest", "rest", 1), `{"duty":0.1} {"duty":0.1} rest`)
+		want(t, "told", m.notes(), strings.Repeat(`{"duty":0.1} rest `, 5)+"rest")
+		if n := strings.Count(strings.Join(r.said("hw/m/set"), ""), "dead man"); n != 5 {
+			t.Errorf("the dead man is told of %d times, want once a pause", n)
+		}
+	})
+}
+
+// A new goal has its own patience: what the one before missed is forgotten.
+func TestGoalBeginsAnew(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		m := &motor{name: "m", open: func(g *Goal, _ string, _ json.RawMessage) error {
+			return g.Drive(map[string]any{"duty": 0.1}) // once
+		}}
+		r.add(m, duty)
+		for range 2 {
+			g, err := r.Start(r.t.Context(), "test", "m", "go", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(4 * time.Second)
+			if s := g.State(); s != Running {
+				t.Errorf("%s after 4 s: %s", s, g.Reason())
+			}
+		}
+	})
+}
+
+// Who holds up the wheel, on which the timers of scripts run, does not hold up
+// what protects: the dead man, a Rest that is tried again, a fence without a place.
+func TestTimersThatProtectWaitForNobody(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		free := make(chan struct{})
+		defer close(free)
+		var broken atomic.Bool
+		m := fenced(r)
+		n := r.add(&motor{name: "n", rest: func(context.Context) error {
+			if broken.Load() {
+				return errors.New("stuck")
+			}
+			return nil
+		}}, duty)
+		at(r, 2, 2)
+		broken.Store(true)
+		_ = r.Rest(r.t.Context(), "test", "n") // it fails
+		broken.Store(false)
+		n.log = nil
+		r.b.Timers().After(time.Millisecond, func() { <-free })
+		time.Sleep(2 * time.Millisecond)
+		if err := r.do("m", map[string]any{"duty": 1}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(503 * time.Millisecond)
+		synctest.Wait()
+		want(t, "m", m.notes(), `{"duty":1} rest`)
+		want(t, "n", n.notes(), "rest")
+		if err := r.do("m", map[string]any{"duty": 1, "hold": 5}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		want(t, "m", m.notes(), `{"duty":1} rest {"duty":1} rest`)
+		if said := strings.Join(r.said(FenceTopic), ""); !strings.Contains(said, "nobody knows where it is") {
+			t.Errorf("the fence said %q", said)
+		}
 	})
 }
 

@@ -153,7 +153,7 @@ func BusProbe(b *bus.Bus) Probe {
 // not a hang of the robot: it is reported as such.
 func (r *Rig) Probe(ctx context.Context) error {
 	fired := make(chan struct{})
-	r.b.Timers().After(0, func() { close(fired) }) // the dead man runs there
+	time.AfterFunc(time.Millisecond, func() { close(fired) }) // as the dead man does
 	select {
 	case <-fired:
 	case <-ctx.Done():

@@ -26,6 +26,11 @@ func (a *actuator) rest(h *halt, c cause, err error) {
 func (a *actuator) wish(h *halt, c cause, err error) (run bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.want(h, c, err)
+}
+
+// want is wish for who holds mu.
+func (a *actuator) want(h *halt, c cause, err error) (run bool) {
 	a.drop(err)
 	a.target = nil
 	a.why = c
@@ -112,7 +117,7 @@ func (a *actuator) makeRest() {
 	}
 }
 
-// retry tries a Rest again that failed; it runs on the wheel.
+// retry tries a Rest again that failed; it runs on a goroutine of its own.
 func (a *actuator) retry() {
 	a.mu.Lock()
 	failed, c := a.unrested != nil, a.why

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"edged/bus"
-	"edged/bus/timer"
 )
 
 // sensor is one device that is read.
@@ -17,7 +16,7 @@ type sensor struct {
 	name  string
 	topic string
 	o     Bounds
-	stale *timer.Timer
+	stale *time.Timer // of its own: a fence waits for it
 
 	mu     sync.Mutex // guards everything below; never held while calling out
 	last   Reading
@@ -27,8 +26,7 @@ type sensor struct {
 
 func newSensor(r *Rig, dev Sensor, o Bounds) *sensor {
 	s := &sensor{r: r, dev: dev, name: dev.Name(), topic: "hw/" + dev.Name(), o: o}
-	s.stale = r.b.Timers().After(time.Hour, s.old)
-	s.stale.Stop()
+	s.stale = idle(s.old)
 	return s
 }
 
@@ -130,7 +128,7 @@ func (s *sensor) publish(rd Reading) error {
 	return err
 }
 
-// old marks the last reading as stale; it runs on the wheel, so it stages.
+// old marks the last reading as stale; it runs on a goroutine of its own.
 func (s *sensor) old() { s.degrade(Stale) }
 
 func (s *sensor) degrade(q Quality) {

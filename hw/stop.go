@@ -273,14 +273,22 @@ func (r *Rig) Stopped() (StopRecord, bool) {
 
 // Resume opens the gate after a stop, for a person. Nothing moves by it: what was
 // cancelled stays cancelled. An actuator whose Rest failed stays closed until a
-// Rest of it has succeeded. Resume without a stop does nothing.
+// Rest of it has succeeded. Resume without a stop does nothing; old words resume
+// nothing.
 func (r *Rig) Resume(ctx context.Context, source string) {
+	if old := bus.OldOf(ctx); old != nil {
+		r.complain(ctx, source, fmt.Errorf("hw: resume: %w: %v", ErrOld, old), nil)
+		return
+	}
 	r.resumed(ctx, source, r.latch.Swap(nil))
 }
 
 // ResumeBySoftware is Resume for scripts: a stop that hardware caused stays, for
 // that is a person's to resume.
 func (r *Rig) ResumeBySoftware(ctx context.Context, source string) error {
+	if old := bus.OldOf(ctx); old != nil {
+		return fmt.Errorf("hw: resume: %w: %v", ErrOld, old)
+	}
 	for {
 		s := r.latch.Load()
 		if hardware(s) {
