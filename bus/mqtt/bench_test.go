@@ -125,7 +125,9 @@ func (p *port) Publish(string, []byte, byte, bool) error { p.got <- struct{}{}; 
 func (p *port) Receive(f func(topic string, payload []byte, qos byte, retain bool) error) {
 	p.take = f
 }
-func (p *port) Quiet(string) bool { return false }
+func (p *port) Reserve(func(string) bool) {}
+func (p *port) Tell(func(string, error))  {}
+func (p *port) Quiet(string) bool         { return false }
 
 // In → bus → handler → out, without any broker.
 func BenchmarkLink(b *testing.B) {

@@ -36,6 +36,7 @@ type Stats struct {
 	Malformed uint64 `json:"malformed"`        // could not be taken or sent as they are
 	TooLarge  uint64 `json:"too_large"`        // above max_packet, either way
 	Refused   uint64 `json:"refused"`          // the bus was overloaded or closed
+	Forged    uint64 `json:"forged,omitempty"` // clients of the broker inside: on the robot's own topics
 	Waiting   int    `json:"waiting"`          // in the outbox
 	Bytes     int64  `json:"bytes"`
 	Attempts  uint64 `json:"attempts"` // to connect
@@ -48,15 +49,15 @@ type Stats struct {
 }
 
 type counters struct {
-	in, out, acked, again, echoes, unchanged, malformed, tooLarge, refused, attempts atomic.Uint64
-	dropOffline, dropSlow, dropOldest, dropNew, unstored                             atomic.Uint64
+	in, out, acked, again, echoes, unchanged, malformed, tooLarge, refused, forged, attempts atomic.Uint64
+	dropOffline, dropSlow, dropOldest, dropNew, unstored                                     atomic.Uint64
 }
 
 func (c *counters) stats() Stats {
 	return Stats{
 		In: c.in.Load(), Out: c.out.Load(), Acked: c.acked.Load(), Again: c.again.Load(), Echoes: c.echoes.Load(),
 		Unchanged: c.unchanged.Load(), Malformed: c.malformed.Load(), TooLarge: c.tooLarge.Load(),
-		Refused: c.refused.Load(), Attempts: c.attempts.Load(), DropOffline: c.dropOffline.Load(),
+		Refused: c.refused.Load(), Forged: c.forged.Load(), Attempts: c.attempts.Load(), DropOffline: c.dropOffline.Load(),
 		DropSlow: c.dropSlow.Load(), DropOldest: c.dropOldest.Load(), DropNew: c.dropNew.Load(), Unstored: c.unstored.Load(),
 	}
 }

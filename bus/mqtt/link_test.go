@@ -360,6 +360,8 @@ func (p *outlet) Publish(topic string, payload []byte, _ byte, _ bool) error {
 }
 
 func (p *outlet) Receive(func(topic string, payload []byte, qos byte, retain bool) error) {}
+func (p *outlet) Reserve(func(string) bool)                                               {}
+func (p *outlet) Tell(func(string, error))                                                {}
 func (p *outlet) Quiet(string) bool                                                       { return false }
 
 // TestTakenStays: words that stopped the robot are not sent on as an utterance.

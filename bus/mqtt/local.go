@@ -3,6 +3,7 @@ package mqtt
 import (
 	"context"
 	"fmt"
+	"io/fs"
 
 	"edged/bus"
 )
@@ -15,6 +16,10 @@ type Port interface {
 	// Receive names who takes what clients publish, before they get their
 	// acknowledgement; an error means that they don't get one.
 	Receive(f func(topic string, payload []byte, qos byte, retain bool) error)
+	// Reserve names the topics whose messages are for the robot alone.
+	Reserve(own func(topic string) bool)
+	// Tell names who hears of what was lost or refused.
+	Tell(f func(about string, err error))
 	// Quiet reports that a message without retain would reach nobody.
 	Quiet(topic string) bool
 }
@@ -58,6 +63,8 @@ func NewLocal(b *bus.Bus, p Port, o LocalOptions) (*Local, error) {
 	}
 	l.idle = p.Quiet
 	p.Receive(lo.take)
+	p.Reserve(lo.own)
+	p.Tell(lo.report)
 	if err := l.listen(lo.send); err != nil {
 		return nil, err
 	}
@@ -131,7 +138,17 @@ func (lo *Local) post(topic string, p []byte) {
 	}
 }
 
+// own reports whether a topic of the broker is the robot's own: what it says of
+// itself there, others must not say in its place.
+func (lo *Local) own(topic string) bool { return topic == lo.status || lo.runtime(topic) }
+
+// take is given what clients publish. Of the robot's own topics it takes what
+// is mapped by name: orders and answers to the robot.
 func (lo *Local) take(topic string, payload []byte, _ byte, retain bool) error {
+	if lo.own(topic) && lo.inward(topic).route < 0 {
+		lo.forged.Add(1)
+		return fmt.Errorf("mqtt: %s is the robot's own topic: %w", printable(topic), fs.ErrPermission)
+	}
 	if lo.ann.wanted(topic, payload) {
 		lo.announce(context.Background())
 	}

@@ -170,6 +170,25 @@ func (m *mapper) outward(topic string) verdict {
 	})
 }
 
+// runtime reports whether a topic of the broker is where the runtime's own
+// topics go out.
+func (m *mapper) runtime(topic string) bool {
+	if level, _, _ := strings.Cut(topic, "/"); own(level) {
+		return true
+	}
+	for _, r := range m.Publish {
+		level, _, _ := strings.Cut(r.Filter, "/")
+		if !own(level) {
+			continue
+		}
+		at := m.OutPrefix + r.Prefix + strings.TrimPrefix(level+"/", r.Strip)
+		if at != "" && strings.HasPrefix(topic, at) {
+			return true
+		}
+	}
+	return false
+}
+
 // back finds the topic of the broker that inward maps to a bus topic.
 func (m *mapper) back(topic string) (string, bool) {
 	for i, r := range m.Subscribe {

@@ -182,17 +182,3 @@ func covers(filter, sub string) bool {
 		filter, sub = frest, srest
 	}
 }
-
-func filterOK(f string) bool {
-	if f == "" || !utf8.ValidString(f) || strings.ContainsRune(f, 0) {
-		return false
-	}
-	for rest, more := f, true; more; {
-		var level string
-		level, rest, more = strings.Cut(rest, "/")
-		if strings.ContainsAny(level, "+#") && (len(level) > 1 || level == "#" && more) {
-			return false
-		}
-	}
-	return true
-}

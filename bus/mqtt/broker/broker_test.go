@@ -33,6 +33,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve runs a broker and gives its port; take may be nil.
 func serve(t testing.TB, o broker.Options, take func(topic string, payload []byte, qos byte, retain bool) error) (*broker.Broker, string) {
 	t.Helper()
+	return serveWith(t, o, func(b *broker.Broker) {
+		if take != nil {
+			b.Receive(take)
+		}
+	})
+}
+
+func serveWith(t testing.TB, o broker.Options, set func(b *broker.Broker)) (*broker.Broker, string) {
+	t.Helper()
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
@@ -41,9 +50,7 @@ func serve(t testing.TB, o broker.Options, take func(topic string, payload []byt
 	if err != nil {
 		t.Fatal(err)
 	}
-	if take != nil {
-		b.Receive(take)
-	}
+	set(b)
 	done := make(chan error, 1)
 	go func() { done <- b.Serve(ctx) }()
 	t.Cleanup(func() {

@@ -6,20 +6,19 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/mochi-mqtt/server/v2/listeners"
 )
 
-// acceptor lets clients in. It differs from the library's listeners in what
-// keeps a robot up: a client has ten seconds to say CONNECT, a panic while
-// reading its packets ends that client only, running out of file descriptors
-// is waited out, and Close leaves no goroutine behind.
+// acceptor lets clients in, so many and no more. A client has ten seconds to
+// say CONNECT, a panic while reading its packets ends that client only, running
+// out of file descriptors is waited out, and close leaves no goroutine behind.
 type acceptor struct {
 	net.Listener
-	tls   *tls.Config
-	limit int
-	log   *slog.Logger
+	tls     *tls.Config
+	limit   int
+	log     *slog.Logger
+	tooMany atomic.Uint64
 
 	mu    sync.Mutex // guards conns, end
 	conns map[net.Conn]bool
@@ -30,23 +29,12 @@ type acceptor struct {
 
 const helloTime = 10 * time.Second
 
-func newAcceptor(l net.Listener, conf *tls.Config, limit int) *acceptor {
-	return &acceptor{Listener: l, tls: conf, limit: limit, conns: map[net.Conn]bool{}, stop: make(chan struct{})}
+func newAcceptor(l net.Listener, conf *tls.Config, limit int, log *slog.Logger) *acceptor {
+	return &acceptor{Listener: l, tls: conf, limit: limit, log: log, conns: map[net.Conn]bool{}, stop: make(chan struct{})}
 }
 
-func (a *acceptor) ID() string                  { return "edged" }
-func (a *acceptor) Protocol() string            { return "tcp" }
-func (a *acceptor) Address() string             { return a.Addr().String() }
-func (a *acceptor) Init(log *slog.Logger) error { a.log = log; return nil }
-
-func (a *acceptor) ended() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.end
-}
-
-// Serve lets clients in until Close.
-func (a *acceptor) Serve(establish listeners.EstablishFn) {
+// serve lets clients in until close; full is called when there are too many.
+func (a *acceptor) serve(attend func(net.Conn), full func()) {
 	for {
 		conn, err := a.Accept()
 		if err != nil {
@@ -66,17 +54,18 @@ func (a *acceptor) Serve(establish listeners.EstablishFn) {
 		}
 		if !a.admit(conn) {
 			_ = conn.Close()
+			full()
 			continue
 		}
-		go a.attend(conn, establish)
+		go a.attend(conn, attend)
 	}
 }
 
 func (a *acceptor) admit(c net.Conn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// One more than the limit, so that the one too many is told.
-	if a.end || len(a.conns) > a.limit {
+	if a.end || len(a.conns) >= a.limit {
+		a.tooMany.Add(1)
 		return false
 	}
 	a.conns[c] = true
@@ -84,7 +73,7 @@ func (a *acceptor) admit(c net.Conn) bool {
 	return true
 }
 
-func (a *acceptor) attend(c net.Conn, establish listeners.EstablishFn) {
+func (a *acceptor) attend(c net.Conn, attend func(net.Conn)) {
 	defer a.done.Done()
 	defer func() {
 		if p := recover(); p != nil {
@@ -95,18 +84,15 @@ func (a *acceptor) attend(c net.Conn, establish listeners.EstablishFn) {
 		delete(a.conns, c)
 		a.mu.Unlock()
 	}()
-	_ = c.SetDeadline(time.Now().Add(helloTime)) // the keep-alive replaces it
-	if err := establish(a.ID(), c); err != nil {
-		a.log.Debug("client gone", "remote", c.RemoteAddr(), "error", err)
-	}
+	attend(c)
 }
 
-// Close ends every connection and waits for those who attend them. Clients are
-// not sent a DISCONNECT: in MQTT 3.1.1 only they may send one.
-func (a *acceptor) Close(listeners.CloseFn) {
+// close ends every connection and waits for those who attend them.
+func (a *acceptor) close() {
 	a.mu.Lock()
 	if a.end {
 		a.mu.Unlock()
+		a.done.Wait()
 		return
 	}
 	a.end = true
