@@ -61,6 +61,10 @@ type Options struct {
 	LockTimeout time.Duration // how long to wait for another process to let go of the file; 1 s
 	Log         *slog.Logger
 
+	// Hold keeps the events of opening, that the file was damaged say, until
+	// [Board.Release]: whoever opens a board first has nobody yet who listens.
+	Hold bool
+
 	// OpenFile opens the file, os.OpenFile by default. It is how a test puts
 	// a disk with faults beneath.
 	OpenFile func(name string, flag int, perm fs.FileMode) (*os.File, error)
@@ -109,8 +113,11 @@ type Board struct {
 	watches watches
 	reqs    requests
 	logs    logs
-	damaged map[string]error // keys whose record failed its checksum
-	ruined  []put            // their records, until adopt
+	held    []news // events of opening, while holding
+	holding bool
+	damaged map[record]*defect // records that are not what had been written
+	found   []record           // of them those that reading has found, until reportDamage
+	ruins   []Damage           // files that were moved aside
 	sets    uint64
 	repeats uint64
 
@@ -188,7 +195,7 @@ func (s *state) entry(key string) Entry {
 // event. A file that another process has open is an error, ErrLocked.
 func Open(b *bus.Bus, o Options) (*Board, error) {
 	o.fill()
-	d := &Board{opt: o, bus: b, wheel: b.Timers(), entries: map[string]*entry{}}
+	d := &Board{opt: o, bus: b, wheel: b.Timers(), entries: map[string]*entry{}, holding: o.Hold}
 	d.gone.init()
 	d.reqs.init()
 	d.logs.init(d)
@@ -285,14 +292,6 @@ func (b *Board) Entry(key string) (Entry, bool) {
 	return e.entry(key), true
 }
 
-// Damaged gives the error of a key whose stored record was not what had been
-// written, until somebody sets or deletes the key.
-func (b *Board) Damaged(key string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.damaged[key]
-}
-
 // Has reports whether a key has a value; nil is one.
 func (b *Board) Has(key string) bool {
 	_, ok := b.Get(key)
@@ -316,7 +315,21 @@ func (b *Board) tell(what string, fields map[string]any) {
 	b.commits.news = append(b.commits.news, news{what, fields})
 }
 
+// Release publishes what [Options].Hold has kept back.
+func (b *Board) Release() {
+	b.mu.Lock()
+	list := b.held
+	b.held, b.holding = nil, false
+	b.mu.Unlock()
+	b.publish(list)
+}
+
 func (b *Board) publish(list []news) {
+	b.mu.Lock()
+	if b.holding {
+		b.held, list = append(b.held, list...), nil
+	}
+	b.mu.Unlock()
 	for _, n := range list {
 		if _, err := b.bus.Publish(context.Background(), "blackboard", "edged/blackboard/"+n.what, n.fields); err != nil && !errors.Is(err, bus.ErrClosed) {
 			b.opt.Log.Error("blackboard event lost", "event", n.what, "err", err)

@@ -238,7 +238,7 @@ func TestFileCutWhileInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(t, d, "k7", "new", SetOptions{Mode: Sync})
-	if s := d.Status(); s.Mode != "ok" || s.Corrupt != 1 {
+	if s := d.Status(); s.Mode != "damaged" || s.Corrupt != 1 {
 		t.Errorf("status %+v", s)
 	}
 	r := reopen(t, d) // written anew from memory

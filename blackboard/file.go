@@ -21,6 +21,7 @@ const (
 	bucketHistory  = "h"
 	bucketRequests = "q"
 	bucketProbe    = "p"
+	bucketDamage   = "d" // of values and records: marks
 	journalPrefix  = "j:"
 	recordPrefix   = "n:"
 )
@@ -83,7 +84,7 @@ func unreadable(err error) bool {
 func (b *Board) loader() visitor {
 	return visitor{
 		begin: func() {
-			b.entries, b.damaged, b.ruined = map[string]*entry{}, nil, nil
+			b.entries, b.damaged, b.found = map[string]*entry{}, map[record]*defect{}, nil
 			b.reqs.init()
 			b.logs.init(b)
 		},
@@ -105,6 +106,7 @@ func (b *Board) load(bucket string, k, v []byte) error {
 		if err == nil {
 			e := b.loaded(key)
 			e.state, e.disk = s, true
+			delete(b.damaged, record{bucketValues, key}) // it was written anew
 		}
 	case bucket == bucketHistory:
 		name, version, ok := splitHistoryKey(k)
@@ -115,23 +117,17 @@ func (b *Board) load(bucket string, k, v []byte) error {
 		}
 	case bucket == bucketRequests:
 		err = b.reqs.load(b, k, v)
+	case bucket == bucketDamage:
+		err = b.loadMark(k, v)
 	case strings.HasPrefix(bucket, journalPrefix):
 		err = b.logs.loadJournal(bucket[len(journalPrefix):], k, v)
 	case strings.HasPrefix(bucket, recordPrefix):
-		err = b.logs.loadRecord(bucket[len(recordPrefix):], k, v)
+		if err = b.logs.loadRecord(bucket[len(recordPrefix):], k, v); err == nil {
+			delete(b.damaged, record{bucket, key})
+		}
 	}
 	if err != nil {
-		b.count.checksum.Add(1)
-		if b.damaged == nil {
-			b.damaged = map[string]error{}
-		}
-		if bucket != bucketValues {
-			key = bucket + " " + key
-		}
-		if errors.Is(err, ErrChecksum) { // and not of a later version
-			b.ruined = append(b.ruined, put{bucket: bucket, key: string(k)})
-		}
-		b.damaged[key] = fmt.Errorf("blackboard: %s: %s: %w", b.opt.Path, key, err)
+		b.spoilt(record{bucket, key}, err)
 	}
 	return nil
 }
@@ -153,25 +149,8 @@ func (b *Board) adopt() {
 		b.resume(e)
 	}
 	b.reqs.adopt(b)
-	damaged := make([]any, 0, len(b.damaged))
-	for k := range b.damaged {
-		damaged = append(damaged, k)
-	}
 	b.mu.Unlock()
-	if len(damaged) == 0 {
-		return
-	}
-	aside, err := b.copyAside()
-	f := map[string]any{"path": b.opt.Path, "records": damaged, "error": ErrChecksum.Error(), "copied_to": aside}
-	if err != nil {
-		f["copy_error"] = err.Error()
-	} else {
-		b.mu.Lock()
-		b.later(b.ruined...) // else no snapshot would ever be good again
-		b.mu.Unlock()
-	}
-	b.ruined = nil
-	b.tell("corrupt", f)
+	b.reportDamage()
 }
 
 // resume starts what is left of a loaded key's life; the caller holds mu.
@@ -207,6 +186,11 @@ func (b *Board) quarantine(v visitor, found opened, cause error) (opened, error)
 		o, err = s.open(v, true)
 	}
 	b.count.corrupt.Add(1)
+	lost := cause.Error() + "; begun anew"
+	if from != "" {
+		lost = cause.Error() + "; the state of " + from + " was taken"
+	}
+	b.ruin(aside, lost)
 	b.tell("corrupt", map[string]any{"path": s.path, "moved_to": aside, "snapshot": from, "error": cause.Error()})
 	return o, err
 }

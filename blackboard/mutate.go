@@ -211,6 +211,7 @@ type Tx struct {
 	writes map[string]txWrite
 	order  []string
 	whose  origin.Label // of the words that were read
+	err    error        // a key that was read is damaged
 }
 
 type txWrite struct {
@@ -232,10 +233,14 @@ const maxTries = 100
 func (b *Board) Transact(ctx context.Context, writer string, fn func(*Tx) error) error {
 	for range maxTries {
 		t := &Tx{b: b, reads: map[string]uint64{}, writes: map[string]txWrite{}}
-		if err := fn(t); err != nil {
+		err := fn(t)
+		if err == nil {
+			err = t.err
+		}
+		if err != nil {
 			return err
 		}
-		err := t.commit(ctx, writer)
+		err = t.commit(ctx, writer)
 		if err == nil || !errors.Is(err, errAgain) {
 			return err
 		}
@@ -286,7 +291,8 @@ func (t *Tx) commit(ctx context.Context, writer string) error {
 	})
 }
 
-// Get gives a key's value as the transaction sees it.
+// Get gives a key's value as the transaction sees it. If what is stored is
+// damaged, the transaction fails.
 func (t *Tx) Get(key string) (any, bool) {
 	if w, ok := t.writes[key]; ok {
 		return w.value, !w.deleted
@@ -301,8 +307,14 @@ func (t *Tx) Get(key string) (any, bool) {
 			t.whose = t.whose.Join(e.Origin)
 		}
 	}
+	if !ok && t.err == nil {
+		t.err = t.b.Damaged(key)
+	}
 	return e.Value, ok
 }
+
+// Err gives the error of a damaged key that was read.
+func (t *Tx) Err() error { return t.err }
 
 // Set stores a value when the transaction commits.
 func (t *Tx) Set(key string, v any, o SetOptions) error {

@@ -53,6 +53,7 @@ func (r *Records) write(ctx context.Context, name string, v []byte, sync bool) e
 		p.value = sealBytesRecord([]byte(name), v)
 	}
 	keep := func() {
+		b.mended(p.bucket, name)
 		if v == nil {
 			delete(r.recs, name)
 		} else {
@@ -61,7 +62,7 @@ func (r *Records) write(ctx context.Context, name string, v []byte, sync bool) e
 	}
 	b.mu.Lock()
 	have, ok := r.recs[name]
-	idle := ok == (v != nil) && bytes.Equal(have, v) && !sync
+	idle := ok == (v != nil) && bytes.Equal(have, v) && !sync && b.damaged[record{p.bucket, name}] == nil
 	var err error
 	if !sync || b.store == nil {
 		switch {

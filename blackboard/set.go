@@ -196,9 +196,7 @@ func (b *Board) become(e *entry, s *state, stored bool) {
 	if !stored && (s.keep || e.disk) {
 		b.soil(e)
 	}
-	if b.damaged != nil {
-		delete(b.damaged, e.key)
-	}
+	b.mended(bucketValues, e.key)
 }
 
 // Update stores several values as one step: all or none, on disk and for readers.
@@ -229,6 +227,11 @@ func (b *Board) Delete(ctx context.Context, writer, key string) (bool, error) {
 	had := false
 	err := b.mutate(ctx, writer, "delete", Default, []string{key}, func(w *view) error {
 		had = w.delete(key)
+		if w.b.damageOf(key) != nil {
+			had = true
+			w.b.mended(bucketValues, key)
+			w.b.later(put{bucket: bucketValues, key: key})
+		}
 		return nil
 	})
 	return had, err
@@ -243,6 +246,9 @@ func (b *Board) Incr(ctx context.Context, writer, key string, by any) (any, erro
 	}
 	var sum any
 	err = b.mutate(ctx, writer, "incr", Default, []string{key}, func(w *view) error {
+		if err := w.b.damageOf(key); err != nil {
+			return err
+		}
 		s := w.state(key)
 		have := s.value
 		if !s.present {
@@ -306,6 +312,9 @@ func (b *Board) CAS(ctx context.Context, writer, key string, c Compare, v any) (
 	}
 	done := false
 	err = b.mutate(ctx, writer, "cas", Default, []string{key}, func(w *view) error {
+		if err := w.b.damageOf(key); err != nil {
+			return err
+		}
 		s := w.state(key)
 		switch {
 		case c.Version != nil && *c.Version == 0:

@@ -28,7 +28,11 @@ func (b *Board) scheduleSnapshot(atOpen bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := &b.commits
-	if c.changed || b.closed {
+	if c.changed {
+		return
+	}
+	if b.closed { // which takes it
+		c.changed = !atOpen
 		return
 	}
 	in := b.opt.Snapshot

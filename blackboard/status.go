@@ -9,7 +9,7 @@ import (
 
 // Status is what the board is and has counted since it was opened.
 type Status struct {
-	Mode     string `json:"mode"` // "ok", "readonly" or "full": what the file takes; "memory": there is none
+	Mode     string `json:"mode"` // "ok", "readonly" or "full": what the file takes; "damaged": it takes all, but see Damages; "memory": there is none
 	Path     string `json:"path,omitempty"`
 	Trouble  string `json:"trouble,omitempty"` // why it is not ok, and what to do
 	Keys     int    `json:"keys"`
@@ -30,6 +30,8 @@ type Status struct {
 	Corrupt   uint64 `json:"corrupt,omitempty"`   // files moved aside
 	Expired   uint64 `json:"expired,omitempty"`   // keys and requests whose time was over
 	Refused   uint64 `json:"refused,omitempty"`   // records beyond a journal's limits
+
+	Damages []Damage `json:"damages,omitempty"` // what was stored and is lost: keys that nobody has written anew, and files moved aside
 }
 
 // Status gives the board's state and counters.
@@ -41,6 +43,7 @@ func (b *Board) Status() Status {
 		Records: c.records.Load(), Bytes: c.bytes.Load(), Snapshots: c.snapshots.Load(), Late: c.late.Load(),
 		Checksum: c.checksum.Load(), Corrupt: c.corrupt.Load(), Expired: c.expired.Load(),
 	}
+	st.Damages = b.Damages()
 	b.watches.mu.Lock()
 	watches := slices.Clone(b.watches.all)
 	b.watches.mu.Unlock()
@@ -63,6 +66,9 @@ func (b *Board) Status() Status {
 	if b.store != nil {
 		st.Mode = "ok"
 	}
+	if len(st.Damages) > 0 {
+		st.Mode = "damaged"
+	}
 	if t := b.commits.trouble; t != nil {
 		st.Trouble, st.Mode = t.Error(), "readonly"
 		if t.Kind == ErrFull {
@@ -72,13 +78,19 @@ func (b *Board) Status() Status {
 	return st
 }
 
-// Keys lists the keys with a prefix, sorted.
+// Keys lists the keys with a prefix, sorted, those whose value is damaged among
+// them.
 func (b *Board) Keys(prefix string) []string {
 	b.mu.Lock()
 	keys := make([]string, 0, len(b.entries))
 	for k, e := range b.entries {
 		if e.present && strings.HasPrefix(k, prefix) {
 			keys = append(keys, k)
+		}
+	}
+	for r := range b.damaged {
+		if r.bucket == bucketValues && strings.HasPrefix(r.key, prefix) {
+			keys = append(keys, r.key)
 		}
 	}
 	b.mu.Unlock()

@@ -116,6 +116,7 @@ func (b *Board) reopen(puts []put) *StoreError {
 		var aside string
 		if aside, err = s.setAside(o); err == nil {
 			b.count.corrupt.Add(1)
+			b.ruin(aside, "damaged while in use; written anew from memory")
 			b.tell("corrupt", map[string]any{"path": s.path, "moved_to": aside, "error": "damaged while in use; written anew from memory"})
 			o, err = s.open(v, true)
 		}
@@ -163,7 +164,16 @@ func (b *Board) merge(from *Board) {
 	b.logs.merge(&from.logs)
 	b.reqs.found = from.reqs.found
 	b.reqs.adopt(b)
+	for r, d := range from.damaged {
+		if e := b.entries[r.key]; r.bucket == bucketValues && e != nil && e.present {
+			continue // written anew meanwhile
+		}
+		b.damaged[r] = d
+	}
+	b.found = from.found
+	b.count.checksum.Add(from.count.checksum.Load())
 	b.mu.Unlock()
+	b.reportDamage()
 }
 
 // everything lists all that belongs on disk; the caller holds mu.
@@ -181,7 +191,7 @@ func (b *Board) everything() []put {
 			puts = append(puts, put{bucketHistory, h, e.history[i].encode([]byte(h))})
 		}
 	}
-	puts = b.reqs.everything(puts)
+	puts = b.marks(b.reqs.everything(puts))
 	return b.logs.everything(puts)
 }
 

@@ -38,6 +38,7 @@ type bbEntry struct {
 	Writer  string    `json:"writer,omitempty"`
 	TTL     string    `json:"ttl,omitempty"`
 	Durable bool      `json:"durable,omitempty"` // it is kept on disk
+	Damaged string    `json:"damaged,omitempty"` // why there is no value
 }
 
 func (c *cli) bbVerb() *cobra.Command {
@@ -130,6 +131,10 @@ func (c *cli) showBB(op string, b json.RawMessage) error {
 			return err
 		}
 		for _, e := range list {
+			if e.Damaged != "" {
+				fmt.Fprintf(c.out, "%s  DAMAGED: %s\n", e.Key, e.Damaged)
+				continue
+			}
 			fmt.Fprintf(c.out, "%s  %s  (version %d, %s, %s)\n", e.Key, compact(e.Value), e.Version, e.Writer, e.Time.Local().Format("15:04:05"))
 		}
 	case "keys":
@@ -204,6 +209,9 @@ func (r *robot) handleBB(ctx context.Context, with json.RawMessage, send func(an
 	case "show":
 		return send(r.entries(q.Key))
 	case "history":
+		if err := r.board.Damaged(q.Key); err != nil {
+			return err
+		}
 		list := []bbEntry{}
 		for _, e := range r.board.History(q.Key, q.N) {
 			list = append(list, shown(e))
@@ -219,6 +227,9 @@ func (r *robot) handleBB(ctx context.Context, with json.RawMessage, send func(an
 
 // noKey names the key that may have been meant.
 func (r *robot) noKey(key string) error {
+	if err := r.board.Damaged(key); err != nil {
+		return err
+	}
 	if n := value.Nearest(key, r.board.Keys("")); n != "" {
 		return fmt.Errorf("bb: no key %q; did you mean %q?", key, n)
 	}
@@ -238,6 +249,8 @@ func (r *robot) entries(prefix string) []bbEntry {
 	for _, k := range r.board.Keys(prefix) {
 		if e, ok := r.board.Entry(k); ok {
 			list = append(list, shown(e))
+		} else if err := r.board.Damaged(k); err != nil {
+			list = append(list, bbEntry{Key: k, Damaged: err.Error()})
 		}
 	}
 	return list
@@ -288,6 +301,10 @@ func (r *robot) askBoard(ctx context.Context, q bbRequest, task any, send func(a
 // dumpBoard prints the board's keys to w, for inspect.
 func dumpBoard(w io.Writer, list []bbEntry) {
 	for _, e := range list {
+		if e.Damaged != "" {
+			fmt.Fprintf(w, "  %s: DAMAGED: %s\n", e.Key, e.Damaged)
+			continue
+		}
 		fmt.Fprintf(w, "  %s = %s\n", e.Key, compact(e.Value))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"edged/agent/llm"
 	"edged/agent/llm/builtin/train"
+	"edged/blackboard"
 	"edged/bus"
 	"edged/cmd/edged/internal/config"
 	"edged/cmd/edged/internal/control"
@@ -102,7 +104,7 @@ func (c *cli) doctorVerb() *cobra.Command {
 		}
 		return err
 	})
-	cmd.Long = "Looks at scripts, devices, broker, page, models (one real question to each), permissions, disk, clock and audit of a robot,\nrunning or not, and says what to do about what is wrong. It changes nothing."
+	cmd.Long = "Looks at scripts, devices, broker, page, models (one real question to each), permissions, disk, blackboard, clock and audit of a robot,\nrunning or not, and says what to do about what is wrong. It changes nothing."
 	cmd.Flags().StringVar(&dir, "dir", "", "folder of the robot; the one here, or else the one running")
 	cmd.Flags().BoolVar(&offline, "no-models", false, "ask no model")
 	return cmd
@@ -141,6 +143,7 @@ func (d *checkup) examine(ctx context.Context, models bool) {
 	}
 	d.permissions()
 	d.disk()
+	d.board()
 	d.clock()
 	d.audit()
 }
@@ -361,8 +364,43 @@ func (d *checkup) disk() {
 	default:
 		d.add("disk", healthy, mebibytes(free)+" free", "")
 	}
-	if d.now != nil && d.now.Board.Trouble != "" {
+}
+
+// board looks whether all that was stored is what had been written.
+func (d *checkup) board() {
+	file := boardFile(d.cfg)
+	var damages []blackboard.Damage
+	switch {
+	case d.now == nil:
+		var err error
+		if damages, err = blackboard.Inspect(file); err != nil {
+			d.check("blackboard", err, "", "")
+			return
+		}
+	case d.now.Board.Trouble != "":
 		d.add("blackboard", unwell, d.now.Board.Trouble, "")
+		damages = d.now.Board.Damages
+	default:
+		damages = d.now.Board.Damages
+	}
+	for _, m := range damages {
+		remedy := "what it held is gone; see what needs it"
+		switch {
+		case m.Key != "":
+			remedy = "edged bb set " + m.Key + " VALUE, or edged bb delete " + m.Key
+		case m.What == "the file":
+			remedy = "see whether what the robot remembers is right, and have an eye on the disk: it may be dying"
+		}
+		d.add("blackboard", unwell, m.String(), remedy)
+	}
+	aside, _ := filepath.Glob(file + ".corrupt-*") // the pattern is good
+	for _, name := range aside {
+		if !slices.ContainsFunc(damages, func(m blackboard.Damage) bool { return absolute(m.Copy) == name }) {
+			d.add("blackboard", noted, "a damaged file was put aside: "+name, "remove it when it is no longer needed")
+		}
+	}
+	if _, err := os.Stat(file); err == nil && len(damages) == 0 && (d.now == nil || d.now.Board.Trouble == "") {
+		d.add("blackboard", healthy, "all that it holds is what was written", "")
 	}
 }
 

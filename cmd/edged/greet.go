@@ -22,6 +22,9 @@ func runLines(r *robot) []string {
 		"page     " + r.page.state().String(),
 		"memory   " + r.memory.String(),
 	}
+	for _, d := range r.board.Damages() {
+		lines = append(lines, "DAMAGED  blackboard: "+d.String())
+	}
 	if r.dry {
 		lines = append(lines, "DRY      nothing will move: actuators only tell what they would do")
 	}

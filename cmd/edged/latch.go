@@ -37,7 +37,7 @@ func (l latch) Save(s *hw.StopRecord) error {
 func (l latch) Load() (*hw.StopRecord, error) {
 	b, ok := l.records.Get("latch")
 	if !ok {
-		return nil, nil
+		return nil, l.records.Damaged("latch")
 	}
 	var s hw.StopRecord
 	if err := json.Unmarshal(b, &s); err != nil {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +58,25 @@ func TestLatchOutlivesTheProcess(t *testing.T) {
 	life(want("hw:estop"))
 	life(stop("cli"))
 	life(want("hw:estop"))
+	life(func(r *hw.Rig) { r.Resume(t.Context(), "cli") })
+	life(want(""))
+
+	// A latch that the disk has damaged is no sign that nothing was stopped.
+	life(stop("hw:estop"))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("hw:estop"), []byte("hw:extop")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := func(r *hw.Rig) {
+		if s, stopped := r.Stopped(); !stopped || s.Source != "hw:latch" || !strings.Contains(s.Reason, "damaged") {
+			t.Errorf("stopped %v by %+v, want by a latch that can't be read", stopped, s)
+		}
+	}
+	life(damaged)
+	life(damaged)
 	life(func(r *hw.Rig) { r.Resume(t.Context(), "cli") })
 	life(want(""))
 }

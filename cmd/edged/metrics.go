@@ -119,6 +119,7 @@ func (x *exposition) ofBus(s *status) {
 	x.add("edged_board_dirty", float64(s.Board.Dirty))
 	x.add("edged_board_requests", float64(s.Board.Requests))
 	x.add("edged_board_trouble", truth(s.Board.Trouble != ""))
+	x.add("edged_board_damages", float64(len(s.Board.Damages)))
 	if s.Trace != nil {
 		x.add("edged_trace_events_total", float64(s.Trace.Recorded))
 		x.add("edged_trace_lost_total", float64(s.Trace.Lost))

@@ -228,7 +228,7 @@ func (r *robot) openBoard() error {
 	}
 	var err error
 	r.board, err = blackboard.Open(r.bus, blackboard.Options{
-		Path: filepath.Join(data, "board.db"), Log: r.log,
+		Path: filepath.Join(data, "board.db"), Log: r.log, Hold: true,
 		Window: time.Duration(r.cfg.Board.Window), MaxValue: int(r.cfg.Board.MaxValue),
 		MaxSize: int64(r.cfg.Board.MaxSize), MaxRequests: int(r.cfg.Board.MaxRequests),
 	})

@@ -158,6 +158,7 @@ func (s *scripts) start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.run, s.loaded = ctx, time.Now()
+	defer s.r.board.Release() // what opening found, to a trace and handlers that listen
 	return s.now.Start(ctx)
 }
 

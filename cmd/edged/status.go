@@ -193,6 +193,9 @@ func (s *status) write(w io.Writer, all bool) {
 	if b.Trouble != "" {
 		fmt.Fprintf(w, "  %s\n", b.Trouble)
 	}
+	for _, d := range b.Damages {
+		fmt.Fprintf(w, "  DAMAGED: %s\n", d)
+	}
 	fmt.Fprintf(w, "devices   %d\n", len(s.Devices))
 	writeDevices(w, s.Devices)
 	fmt.Fprintf(w, "mqtt      %s\n", s.Link)

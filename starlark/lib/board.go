@@ -24,7 +24,7 @@ var setParams = []value.Param{
 
 var boardRows = []row{
 	{value.Func{
-		Name: "bb.get", Doc: "Returns the value of a key, or a default where there is none. The value is frozen.",
+		Name: "bb.get", Doc: "Returns the value of a key, or a default where there is none. The value is frozen. A value that the disk has damaged is an error until the key is set or deleted; so it is for all that reads.",
 		Example: "battery = bb.get(\"guard/battery\", default = 1.0)",
 		Params:  []value.Param{keyParam, {Name: "default", Positional: true, Doc: "What to return if there is no such key."}},
 		Returns: "the value",
@@ -122,7 +122,7 @@ func (b *Behaviour) bbGet(c *value.Call) (starlark.Value, error) {
 	reads(c, "board/"+key)
 	v, ok := b.host.Board.Get(key)
 	if !ok {
-		return c.Value("default"), nil
+		return c.Value("default"), b.host.Board.Damaged(key)
 	}
 	return c.Return(v)
 }
@@ -162,7 +162,13 @@ func (b *Behaviour) bbHas(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	reads(c, "board/"+key)
-	return starlark.Bool(b.host.Board.Has(key)), nil
+	has := b.host.Board.Has(key)
+	if !has {
+		if err := b.host.Board.Damaged(key); err != nil {
+			return nil, err
+		}
+	}
+	return starlark.Bool(has), nil
 }
 
 func (b *Behaviour) bbKeys(c *value.Call) (starlark.Value, error) {
@@ -178,7 +184,15 @@ func (b *Behaviour) bbSnapshot(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	readsKeys(c, c.String("prefix"))
-	return c.Return(b.host.Board.Snapshot(c.String("prefix")))
+	all := b.host.Board.Snapshot(c.String("prefix"))
+	for _, key := range b.host.Board.Keys(c.String("prefix")) {
+		if _, ok := all[key]; !ok {
+			if err := b.host.Board.Damaged(key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c.Return(all)
 }
 
 func (b *Behaviour) bbUpdate(c *value.Call) (starlark.Value, error) {
@@ -247,7 +261,7 @@ func (b *Behaviour) bbEntry(c *value.Call) (starlark.Value, error) {
 	reads(c, "board/"+key)
 	e, ok := b.host.Board.Entry(key)
 	if !ok {
-		return nil, nil
+		return nil, b.host.Board.Damaged(key)
 	}
 	return c.Return(entryTree(e))
 }
@@ -264,6 +278,9 @@ func (b *Behaviour) bbDeclare(c *value.Call) (starlark.Value, error) {
 func (b *Behaviour) bbHistory(c *value.Call) (starlark.Value, error) {
 	key := c.String("key")
 	if err := b.may(c, "bb", key); err != nil {
+		return nil, err
+	}
+	if err := b.host.Board.Damaged(key); err != nil {
 		return nil, err
 	}
 	var list []any
@@ -313,7 +330,7 @@ var viewKind = &value.Kind[*boardView]{
 				if x, ok := v.Get(c.String("key")); ok {
 					return c.Return(x)
 				}
-				return c.Value("default"), nil
+				return c.Value("default"), v.Err()
 			},
 		},
 		{

@@ -141,7 +141,12 @@ func switchNode(b *Behaviour, c *value.Call, name string, o workflow.Options) (a
 		}
 		s.Value = func(ctx context.Context, _ workflow.View) (string, error) {
 			workflow.Read(ctx, "board/"+key)
-			tree, _ := b.host.Board.Get(key)
+			tree, ok := b.host.Board.Get(key)
+			if !ok {
+				if err := b.host.Board.Damaged(key); err != nil {
+					return "", err
+				}
+			}
 			v, err := value.FromGo(tree)
 			return caseOf(v), err
 		}
