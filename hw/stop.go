@@ -244,9 +244,16 @@ type stopEvent struct {
 
 func (s *stopEvent) Tree() any { return s.tree }
 
+// Told reports whether an event on StopTopic says that the robot has stopped: it
+// is the rig's own. Every other event there is an order.
+func Told(e bus.Event) bool {
+	_, own := e.Value().(*stopEvent)
+	return own
+}
+
 // heard hears StopTopic the moment it is published (see bus.Urgent).
 func (r *Rig) heard(e bus.Event) {
-	if _, own := e.Value().(*stopEvent); own {
+	if Told(e) {
 		return
 	}
 	reason := "event " + StopTopic

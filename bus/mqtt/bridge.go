@@ -89,6 +89,21 @@ func (br *Bridge) Declare(list []Entity) error {
 	return nil
 }
 
+// Tell publishes a message of the robot about itself, on a topic as the robot
+// sees it: with QoS 1, now or when there is a connection.
+func (br *Bridge) Tell(topic string, payload []byte) {
+	topic = br.o.OutPrefix + topic
+	br.w.offer(bus.Event{Topic: topic}, Route{QoS: 1}, verdict{topic: topic, echo: br.w.subscribed(topic)}, payload)
+}
+
+// State publishes what the robot is in, retained, on a topic of the broker; at
+// every connection it is said again.
+func (br *Bridge) State(topic, state string) {
+	if br.w.note(topic, []byte(state)) && br.Connected() {
+		br.w.post(topic, []byte(state))
+	}
+}
+
 func (br *Bridge) status() string { return br.o.Prefix + "/status" }
 
 func (br *Bridge) why() string {
@@ -186,6 +201,7 @@ func (br *Bridge) connect(stop context.Context) (present bool, err error) {
 // wants the end, ctx ends with the connection too.
 func (br *Bridge) carry(stop, ctx context.Context) error {
 	br.w.post(br.status(), []byte("online"))
+	br.w.everyState(func(topic string, state []byte) { br.w.post(topic, state) })
 	br.announce(ctx)
 	for {
 		select {

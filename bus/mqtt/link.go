@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,18 +28,19 @@ const (
 // Stats is what a link has counted since it was made.
 type Stats struct {
 	Connected bool   `json:"connected"`
-	Reason    string `json:"reason,omitempty"` // why it isn't
-	In        uint64 `json:"in"`               // events published for messages that came in
-	Out       uint64 `json:"out"`              // messages handed to the network or the broker
-	Acked     uint64 `json:"acked"`            // QoS 1 and 2
-	Again     uint64 `json:"again"`            // sent again after a lost connection
-	Echoes    uint64 `json:"echoes"`           // our own messages that came back
-	Unchanged uint64 `json:"unchanged"`        // retained copies of what the bus keeps already
-	Malformed uint64 `json:"malformed"`        // could not be taken or sent as they are
-	TooLarge  uint64 `json:"too_large"`        // above max_packet, either way
-	Refused   uint64 `json:"refused"`          // the bus was overloaded or closed
-	Forged    uint64 `json:"forged,omitempty"` // clients of the broker inside: on the robot's own topics
-	Waiting   int    `json:"waiting"`          // in the outbox
+	Reason    string `json:"reason,omitempty"`   // why it isn't
+	In        uint64 `json:"in"`                 // events published for messages that came in
+	Out       uint64 `json:"out"`                // messages handed to the network or the broker
+	Acked     uint64 `json:"acked"`              // QoS 1 and 2
+	Again     uint64 `json:"again"`              // sent again after a lost connection
+	Echoes    uint64 `json:"echoes"`             // our own messages that came back
+	Unchanged uint64 `json:"unchanged"`          // retained copies of what the bus keeps already
+	Malformed uint64 `json:"malformed"`          // could not be taken or sent as they are
+	TooLarge  uint64 `json:"too_large"`          // above max_packet, either way
+	Refused   uint64 `json:"refused"`            // the bus was overloaded or closed
+	Forged    uint64 `json:"forged,omitempty"`   // clients of the broker inside: on the robot's own topics
+	Tellings  uint64 `json:"tellings,omitempty"` // of other robots, that they stopped or went on
+	Waiting   int    `json:"waiting"`            // in the outbox
 	Bytes     int64  `json:"bytes"`
 	Attempts  uint64 `json:"attempts"` // to connect
 
@@ -49,15 +52,15 @@ type Stats struct {
 }
 
 type counters struct {
-	in, out, acked, again, echoes, unchanged, malformed, tooLarge, refused, forged, attempts atomic.Uint64
-	dropOffline, dropSlow, dropOldest, dropNew, unstored                                     atomic.Uint64
+	in, out, acked, again, echoes, unchanged, malformed, tooLarge, refused, forged, tellings, attempts atomic.Uint64
+	dropOffline, dropSlow, dropOldest, dropNew, unstored                                               atomic.Uint64
 }
 
 func (c *counters) stats() Stats {
 	return Stats{
 		In: c.in.Load(), Out: c.out.Load(), Acked: c.acked.Load(), Again: c.again.Load(), Echoes: c.echoes.Load(),
 		Unchanged: c.unchanged.Load(), Malformed: c.malformed.Load(), TooLarge: c.tooLarge.Load(),
-		Refused: c.refused.Load(), Forged: c.forged.Load(), Attempts: c.attempts.Load(), DropOffline: c.dropOffline.Load(),
+		Refused: c.refused.Load(), Forged: c.forged.Load(), Tellings: c.tellings.Load(), Attempts: c.attempts.Load(), DropOffline: c.dropOffline.Load(),
 		DropSlow: c.dropSlow.Load(), DropOldest: c.dropOldest.Load(), DropNew: c.dropNew.Load(), Unstored: c.unstored.Load(),
 	}
 }
@@ -73,8 +76,9 @@ type link struct {
 	taps []*bus.Subscription
 	idle func(topic string) bool // a message that isn't retained would reach nobody; may be nil
 
-	mu       sync.Mutex // guards reported
+	mu       sync.Mutex // guards the rest
 	reported map[string]time.Time
+	states   map[string][]byte // what was told to be kept, by topic of the broker
 }
 
 func newLink(b *bus.Bus, name string, m Mapping) (*link, error) {
@@ -82,7 +86,7 @@ func newLink(b *bus.Bus, name string, m Mapping) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{bus: b, source: "mqtt", mapper: mp, reported: map[string]time.Time{}}
+	l := &link{bus: b, source: "mqtt", mapper: mp, reported: map[string]time.Time{}, states: map[string][]byte{}}
 	if name != "" {
 		l.source = "mqtt:" + name
 	}
@@ -95,7 +99,7 @@ func (l *link) listen(send func(e bus.Event, r Route, v verdict, payload []byte)
 	for i, r := range l.Publish {
 		tap, err := l.bus.Tap(r.Filter, func(e bus.Event) {
 			v := l.outward(e.Topic)
-			if v.route != i || !l.leaves(e, r) || l.idle != nil && !e.Keep && !r.Retain && l.idle(v.topic) {
+			if v.route != i || !l.leaves(e, r) || slices.Contains(l.Told, e.Topic) || l.idle != nil && !e.Keep && !r.Retain && l.idle(v.topic) {
 				return
 			}
 			if p, ok := l.encode(e, r, v); ok {
@@ -170,6 +174,10 @@ func (l *link) receive(topic string, payload []byte, c copied) error {
 	if c == retained && l.known(v.topic, val) {
 		return nil
 	}
+	if l.telling(v.topic, val) {
+		l.tellings.Add(1)
+		return nil
+	}
 	publish := l.bus.Publish
 	switch {
 	case c == retained && !r.ActOnRetained:
@@ -187,6 +195,50 @@ func (l *link) receive(topic string, payload []byte, c copied) error {
 	}
 	l.in.Add(1)
 	return nil
+}
+
+// telling reports whether a message is a robot's word about itself.
+func (l *link) telling(topic string, val any) bool {
+	if !slices.Contains(l.Told, topic) {
+		return false
+	}
+	if raw, ok := val.(bus.RawJSON); ok {
+		val, _ = bus.DecodeJSON(raw) // it was decoded before
+	}
+	m, _ := val.(map[string]any)
+	_, stopped := m["stopped"].(string)
+	_, resumed := m["resumed"].(string)
+	return stopped || resumed
+}
+
+// note remembers a state that is told again to whoever comes to know us; it
+// reports whether it is another one.
+func (l *link) note(topic string, state []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, known := l.states[topic]; known && string(old) == string(state) {
+		return false
+	}
+	l.states[topic] = state
+	return true
+}
+
+// stated reports whether a state is told on a topic of the broker.
+func (l *link) stated(topic string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, is := l.states[topic]
+	return is
+}
+
+// everyState gives the states to f.
+func (l *link) everyState(f func(topic string, state []byte)) {
+	l.mu.Lock()
+	all := maps.Clone(l.states)
+	l.mu.Unlock()
+	for _, topic := range slices.Sorted(maps.Keys(all)) {
+		f(topic, all[topic])
+	}
 }
 
 // known reports whether a retained copy is what the bus keeps already.

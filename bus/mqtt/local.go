@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"edged/bus"
 )
@@ -76,6 +77,9 @@ func NewLocal(b *bus.Bus, p Port, o LocalOptions) (*Local, error) {
 func (lo *Local) restore() error {
 	for _, e := range lo.bus.Retained("#") {
 		e.Retained = false
+		if slices.Contains(lo.Told, e.Topic) {
+			continue // an order of long ago
+		}
 		if e.Source == lo.source {
 			if t, ok := lo.back(e.Topic); ok {
 				if err := lo.port.Publish(t, e.Bytes(), 0, true); err != nil {
@@ -101,6 +105,7 @@ func (lo *Local) restore() error {
 // waits for ctx. The events flow with or without it.
 func (lo *Local) Serve(ctx context.Context) error {
 	lo.post(lo.status, []byte("online"))
+	lo.everyState(lo.post)
 	lo.announce(ctx)
 	<-ctx.Done()
 	lo.post(lo.status, []byte("offline"))
@@ -114,6 +119,27 @@ func (lo *Local) Declare(list []Entity) error {
 	}
 	lo.announce(context.Background())
 	return nil
+}
+
+// Tell publishes a message of the robot about itself, on a topic as the robot
+// sees it.
+func (lo *Local) Tell(topic string, payload []byte) {
+	if err := lo.port.Publish(lo.OutPrefix+topic, payload, 1, false); err != nil {
+		lo.report(topic, err)
+	}
+}
+
+// State publishes what the robot is in, retained, on a topic of the broker that
+// is nobody else's.
+func (lo *Local) State(topic, state string) {
+	if lo.note(topic, []byte(state)) {
+		lo.post(topic, []byte(state))
+	}
+}
+
+// Follow takes over the states that the one before has told.
+func (lo *Local) Follow(before *Local) {
+	before.everyState(func(topic string, state []byte) { lo.note(topic, state) })
 }
 
 // Close stops listening to the bus.
@@ -140,7 +166,9 @@ func (lo *Local) post(topic string, p []byte) {
 
 // own reports whether a topic of the broker is the robot's own: what it says of
 // itself there, others must not say in its place.
-func (lo *Local) own(topic string) bool { return topic == lo.status || lo.runtime(topic) }
+func (lo *Local) own(topic string) bool {
+	return topic == lo.status || lo.stated(topic) || lo.runtime(topic)
+}
 
 // take is given what clients publish. Of the robot's own topics it takes what
 // is mapped by name: orders and answers to the robot.

@@ -34,6 +34,10 @@ type Route struct {
 type Mapping struct {
 	Subscribe []Route
 	Publish   []Route
+	// Told are bus topics that no route carries out: whoever made the link tells
+	// of them by Tell, in every direction. What comes in there with a field
+	// "stopped" or "resumed" is another robot's telling, and no order.
+	Told      []string
 	InPrefix  string // in front of the bus topic of everything that comes in
 	OutPrefix string // in front of the MQTT topic of everything that goes out
 }

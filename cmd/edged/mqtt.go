@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -101,11 +102,57 @@ func (r *robot) openLink(p *port) (*mqttLink, error) {
 	default:
 		return nil, nil
 	}
+	if err == nil {
+		err = l.tellStops()
+	}
 	if err != nil {
 		p.giveUp()
 		return nil, err
 	}
 	return l, nil
+}
+
+// tellStops has MQTT told of every stop, by whomever, and of every resume: as an
+// event, and as a retained state.
+func (l *mqttLink) tellStops() error {
+	state := func() {
+		now := "running"
+		if _, stopped := l.r.rig.Stopped(); stopped {
+			now = "stopped"
+		}
+		l.teller().State(l.r.prefix()+"/safety", now)
+	}
+	state()
+	for topic, field := range map[string]string{hw.StopTopic: "stopped", hw.ResumeTopic: "resumed"} {
+		_, err := l.r.bus.Tap(topic, func(e bus.Event) {
+			if topic == hw.StopTopic && !hw.Told(e) {
+				return // an order
+			}
+			state()
+			said := map[string]any{field: l.r.cfg.Name}
+			if m, ok := e.Payload().(map[string]any); ok {
+				maps.Copy(said, m)
+			}
+			if b, err := bus.EncodeJSON(said); err == nil { // it was JSON before
+				l.teller().Tell(topic, b)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// teller is the link as one who can be told something.
+func (l *mqttLink) teller() interface {
+	Tell(topic string, payload []byte)
+	State(topic, state string)
+} {
+	if l.bridge != nil {
+		return l.bridge
+	}
+	return l.local.Load()
 }
 
 func (l *mqttLink) newLocal(b *broker.Broker) error {
@@ -115,7 +162,9 @@ func (l *mqttLink) newLocal(b *broker.Broker) error {
 		Discovery: r.discovery(),
 	})
 	if err == nil {
-		l.local.Store(local)
+		if before := l.local.Swap(local); before != nil {
+			local.Follow(before)
+		}
 	}
 	return err
 }
@@ -138,6 +187,7 @@ func (r *robot) mapping() mqtt.Mapping {
 		out.Publish = routes(m.Publish)
 	}
 	out.InPrefix, out.OutPrefix = m.InPrefix, m.OutPrefix
+	out.Told = []string{hw.StopTopic, hw.ResumeTopic}
 	if m.Confirm {
 		out.Subscribe = append([]mqtt.Route{{Filter: answerTopic, QoS: 1}, {Filter: wordsTopic, QoS: 1}}, out.Subscribe...)
 	}

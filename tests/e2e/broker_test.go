@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -182,5 +183,26 @@ func TestBrokerThatIsDown(t *testing.T) {
 	await(t, "what was published meanwhile", func() bool { return len(seen.messages("bot/n")) >= 5 })
 	if got := fmt.Sprint(values(seen.messages("bot/n"))); got != "[0 1 2 3 4]" {
 		t.Errorf("got %s, want them in order, once", got)
+	}
+}
+
+// dropWithWill connects a client with a last will and cuts its connection.
+func (m *mosquitto) dropWithWill(topic, payload string) {
+	m.t.Helper()
+	c, err := net.Dial("tcp", "127.0.0.1:"+m.port)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer c.Close()
+	p := "\x00\x04MQTT\x04\x2e\x00\x3c\x00\x01w" // 3.1.1, clean, a will that is kept, QoS 1, 60 s
+	for _, s := range []string{topic, payload} {
+		p += string([]byte{byte(len(s) >> 8), byte(len(s))}) + s
+	}
+	if _, err := c.Write(append([]byte{0x10, byte(len(p))}, p...)); err != nil {
+		m.t.Fatal(err)
+	}
+	ack := make([]byte, 4)
+	if _, err := io.ReadFull(c, ack); err != nil || ack[3] != 0 {
+		m.t.Fatalf("got % x (%v)", ack, err)
 	}
 }
