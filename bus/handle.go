@@ -29,6 +29,9 @@ func (b *Bus) Handle(filter string, q Queue, h func(ctx context.Context, e Event
 		defer b.workers.Done()
 		for s.work(h) {
 		}
+		s.mu.Lock()
+		s.ended = true
+		s.mu.Unlock()
 	}()
 	return s, nil
 }

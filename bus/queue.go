@@ -36,19 +36,21 @@ func (h *hand) claim(e *Event) bool {
 // left is how many events are unclaimed.
 func (h *hand) left() int { return int(h.size.Load()) - int(h.next.Load()) }
 
-// steal drops the oldest unclaimed event, unless the reader moved meanwhile.
-func (h *hand) steal() (stolen, empty bool) {
-	i := h.next.Load()
-	if i >= h.size.Load() {
-		return false, true
+// steal takes the oldest unclaimed event from the reader, unless that moved
+// meanwhile; at is its place in events. The caller holds the subscription's
+// mutex, without which the hand is not filled anew.
+func (h *hand) steal() (at uint32, stolen, empty bool) {
+	at = h.next.Load()
+	if at >= h.size.Load() {
+		return 0, false, true
 	}
-	return h.next.CompareAndSwap(i, i+1), false
+	return at, h.next.CompareAndSwap(at, at+1), false
 }
 
 // drop drops what is unclaimed.
 func (h *hand) drop() (n uint64) {
 	for {
-		stolen, empty := h.steal()
+		_, stolen, empty := h.steal()
 		if empty {
 			return n
 		}
@@ -64,7 +66,7 @@ func (s *Subscription) push(e *Event) {
 		s.mu.Unlock()
 		return
 	}
-	if s.waiting { // then nothing is queued: it need not go through the ring
+	if s.waiting && s.holds == 0 { // then nothing is queued: it need not go through the ring
 		s.waiting = false
 		s.stats.Taken++
 		s.mu.Unlock()
@@ -118,7 +120,7 @@ func (s *Subscription) makeRoom() bool {
 		return true
 	}
 	for s.n+s.hand.left() >= s.opt.Limit {
-		stolen, empty := s.hand.steal()
+		_, stolen, empty := s.hand.steal()
 		if empty {
 			s.pop()
 		}
@@ -166,7 +168,7 @@ func (s *Subscription) take(e *Event) (ok, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = 0
-	if s.n == 0 {
+	if s.n == 0 || s.holds > 0 {
 		s.forget()
 		s.waiting = !s.finished
 		return false, s.waiting
@@ -209,6 +211,33 @@ func (s *Subscription) fillHand() {
 	s.hand.size.Store(uint32(k))
 	s.held = k
 	s.stats.Taken += uint64(k)
+}
+
+// putBack takes what is unclaimed out of the reader's hand and puts it in front
+// of the ring; the caller holds mu.
+func (s *Subscription) putBack() {
+	var back []Event
+	for {
+		at, stolen, empty := s.hand.steal()
+		if empty {
+			break
+		}
+		if stolen {
+			back = append(back, s.hand.events[at])
+		}
+	}
+	s.held = 0
+	s.stats.Taken -= uint64(len(back))
+	for len(back) > 0 {
+		if s.n == len(s.ring) {
+			s.grow()
+		}
+		s.head--
+		s.n++
+		*s.slot(s.head) = back[len(back)-1]
+		back = back[:len(back)-1]
+	}
+	s.cleared = min(s.cleared, s.head)
 }
 
 // forget lets go of the payloads of events that are gone; the reader calls it,

@@ -61,6 +61,8 @@ type Subscription struct {
 	slots    map[string]uint64 // topic → position, for Latest and Collapse
 	waiting  bool
 	finished bool   // no more comes, what is queued may be taken
+	ended    bool   // and the worker has gone
+	holds    int    // nothing is taken until all are let go
 	cleared  uint64 // head at the last forget
 	held     int    // events put in hand at the last take
 	stats    SubscriptionStats
@@ -225,6 +227,53 @@ func (s *Subscription) Close() {
 	s.b.detach(s)
 }
 
+// Hand ends the subscription as Close does and gives what waited in the queue,
+// in order, for the one that takes its place. What its reader has taken already
+// stays with the reader. Calling it again gives nothing more.
+func (s *Subscription) Hand() (waiting []Event) {
+	s.finish()
+	s.mu.Lock()
+	s.putBack()
+	for s.n > 0 {
+		waiting = append(waiting, *s.pop())
+	}
+	s.ring, s.slots = nil, nil
+	s.mu.Unlock()
+	s.b.detach(s)
+	return waiting
+}
+
+// Hold lets the reader take nothing more until release is called; what comes
+// waits in the queue. What the reader has taken already it goes on with.
+func (s *Subscription) Hold() (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds++
+	s.putBack()
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.holds--; s.holds == 0 && s.waiting && s.n > 0 {
+			s.waiting = false
+			s.wake <- Event{}
+		}
+	})
+}
+
+// Push puts an event into the queue that was let in elsewhere before: neither
+// the filters nor Where are asked. What the queue can't hold is counted as
+// always; false is a subscription that has ended.
+func (s *Subscription) Push(e Event) bool {
+	s.mu.Lock()
+	finished := s.finished
+	s.mu.Unlock()
+	if finished || s.closed.Load() {
+		return false
+	}
+	s.push(&e)
+	return true
+}
+
 // finish lets nothing more in; what is queued may still be taken.
 func (s *Subscription) finish() {
 	s.mu.Lock()
@@ -251,7 +300,7 @@ func (s *Subscription) Len() int {
 func (s *Subscription) Idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.waiting || s.closed.Load() || s.finished && s.n+s.hand.left() == 0
+	return s.waiting && s.n == 0 || s.ended || s.closed.Load()
 }
 
 // Dropped is the number of events that the queue lost.
