@@ -114,6 +114,52 @@ func (w *Watch) Close() {
 	w.b.watches.remove(w.b, w)
 }
 
+// Hand ends the watch and lets another one take over the changes that waited, as
+// far as it watches for them; lost are the keys of the others. Requests are not
+// among them: those that are open were offered to the other one when it began.
+func (w *Watch) Hand(to *Watch) (moved int, lost []string) {
+	if w.sub == nil {
+		w.Close()
+		return 0, nil
+	}
+	defer w.b.watches.remove(w.b, w)
+	for _, e := range w.sub.Hand() {
+		w.mu.Lock()
+		c, merged := w.collapsed[e.Seq]
+		delete(w.collapsed, e.Seq)
+		w.mu.Unlock()
+		n, change := e.Value().(*note)
+		switch {
+		case !change:
+		case to == nil || to.sub == nil || !to.wants(e):
+			lost = append(lost, n.key)
+		default:
+			to.mu.Lock()
+			if merged {
+				if to.collapsed == nil {
+					to.collapsed = map[uint64]collapse{}
+				}
+				to.collapsed[e.Seq] = collapse{old: c.old, created: c.created}
+			}
+			to.mu.Unlock()
+			if to.sub.Push(e) {
+				moved++
+			} else {
+				lost = append(lost, n.key)
+			}
+		}
+	}
+	return moved, lost
+}
+
+// Hold lets the handler begin nothing more until release is called.
+func (w *Watch) Hold() (release func()) {
+	if w.sub == nil {
+		return func() {}
+	}
+	return w.sub.Hold()
+}
+
 // Idle reports that the handler is through with everything that was committed;
 // one with Sync always is.
 func (w *Watch) Idle() bool { return w.sub == nil || w.sub.Idle() }

@@ -207,8 +207,10 @@ func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, er
 	s.now, s.settings, s.err = next, settings, nil
 	s.live.Store(next)
 	s.dead, s.loaded = false, time.Now()
+	took := next.Takeover()
 	_, err = s.r.bus.Publish(ctx, source, ReloadTopic, map[string]any{
 		"folder": next.Folder(), "hash": next.Hash(), "ms": time.Since(began).Milliseconds(),
+		"taken": took.Taken, "lost": took.Lost, "dropped": took.Dropped, "cancelled": took.Cancelled,
 	})
 	return next, err
 }

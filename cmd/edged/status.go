@@ -179,6 +179,9 @@ func (s *status) write(w io.Writer, all bool) {
 		fmt.Fprintf(w, "STOPPED   by %s at %s: %s; 'edged resume' lets it move\n", s.Stop.Source, s.Stop.Time.Local().Format("15:04:05"), s.Stop.Reason)
 	}
 	fmt.Fprintf(w, "scripts   %.12s, %d handlers, %d agents, %d running, %d waiting\n", s.Scripts.Hash, len(s.Scripts.Handlers), len(s.Scripts.Agents), s.Scripts.Running, s.Scripts.Waiting)
+	if n := s.Scripts.Lost; n > 0 {
+		fmt.Fprintf(w, "          %d that waited when a version was replaced were lost: nothing in the new one takes them\n", n)
+	}
 	s.writeHandlers(w, all)
 	if s.Reload != "" {
 		fmt.Fprintf(w, "  the last reload was refused, the version before goes on:\n    %s\n", strings.ReplaceAll(s.Reload, "\n", "\n    "))

@@ -53,9 +53,8 @@ type Behaviour struct {
 
 	turns atomic.Pointer[turns]
 
-	// Which events are its own: those after the one it was put in place at, up
-	// to the one its successor was.
-	from, until atomic.Uint64
+	before   atomic.Pointer[Behaviour] // whose place it takes, while it does
+	takeover atomic.Pointer[Takeover]
 
 	mu        sync.Mutex // guards the rest
 	parts     map[part]int
@@ -78,6 +77,7 @@ type Behaviour struct {
 	started   bool
 	stopped   bool
 	failed    []error // of parts that could not start
+	lost      uint64  // what waited and was not taken over, in all versions so far
 }
 
 // part is something that listens: it is started with the behaviour, or when a
@@ -164,8 +164,9 @@ func (b *Behaviour) Start(ctx context.Context) error {
 	resume := b.host.Bus.Pause()
 	err := b.begin(ctx)
 	if err == nil {
-		b.resume(nil)
-		b.resumeTimers()
+		b.live.Store(true)
+		b.resume(nil, false)
+		b.resumeTimers(false)
 	}
 	resume()
 	if err != nil {
@@ -187,7 +188,6 @@ func (b *Behaviour) begin(ctx context.Context) error {
 	b.kill(nil) // the life of the load
 	b.base = ctx
 	b.life, b.kill = context.WithCancelCause(ctx)
-	b.live.Store(true)
 	b.startProgram()
 	b.mu.Lock()
 	b.started = true
@@ -211,31 +211,13 @@ func (b *Behaviour) begin(ctx context.Context) error {
 	return nil
 }
 
-// mine reports whether an event is for this behaviour: not for the one before
-// it, nor for the one that took its place.
-func (b *Behaviour) mine(seq uint64) bool {
-	return seq > b.from.Load() && seq <= b.until.Load()
-}
-
-// all lists the parts.
+// all lists the parts, in the order they were declared.
 func (b *Behaviour) all() []part {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Collect(maps.Keys(b.parts))
-}
-
-// retire ends what acts by itself. Handlers still hear the events up to a
-// number, which wait in their queues.
-func (b *Behaviour) retire(last uint64) {
-	b.until.Store(last)
-	b.live.Store(false)
-	for _, p := range b.all() {
-		switch p.(type) {
-		case *listener, *watcher:
-		default:
-			p.close()
-		}
-	}
+	list := slices.Collect(maps.Keys(b.parts))
+	slices.SortFunc(list, func(x, y part) int { return b.parts[x] - b.parts[y] })
+	return list
 }
 
 // detach ends all listening. Runs go on.
@@ -247,41 +229,6 @@ func (b *Behaviour) detach() {
 	for _, p := range b.all() {
 		p.close()
 	}
-}
-
-// drainLook is the time between two looks at whether a retired behaviour still
-// has work.
-const drainLook = 5 * time.Millisecond
-
-// drain waits until what was queued when the behaviour was retired is handled.
-func (b *Behaviour) drain(ctx context.Context) {
-	t := time.NewTicker(drainLook)
-	defer t.Stop()
-	for !b.drained() {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// drained reports whether a retired behaviour has nothing more to do. What it
-// hears is looked at first: who is idle then starts no more runs.
-func (b *Behaviour) drained() bool {
-	for _, p := range b.all() {
-		switch p := p.(type) {
-		case *listener:
-			if !p.idle() {
-				return false
-			}
-		case *watcher:
-			if !p.idle() {
-				return false
-			}
-		}
-	}
-	return b.runs.len() == 0
 }
 
 // afterCancel is how long runs that were cancelled may take to notice.
@@ -330,35 +277,6 @@ func (b *Behaviour) finish(ctx context.Context) error {
 	case <-t.C:
 		return fmt.Errorf("lib: stop %s: %d runs ignore that they were cancelled", b.folder, b.runs.len())
 	}
-}
-
-// Swap puts one behaviour in the place of another, between two events: none is
-// lost and none is heard twice. If the new one can't start, the old one goes
-// on. Then the old runs may finish until ctx ends; durable waits and timers go
-// over to the new behaviour, background agents begin empty.
-func Swap(ctx context.Context, old, next *Behaviour) error {
-	resume := next.host.Bus.Pause()
-	if err := next.begin(old.base); err != nil {
-		next.detach()
-		resume()
-		_ = next.finish(ctx) // the error that counts is why it did not start
-		return err
-	}
-	last := next.host.Bus.Seq()
-	next.from.Store(last)
-	old.retire(last)
-	stay := old.handoff()
-	next.resume(stay)
-	next.resumeTimers()
-	resume()
-	stopped := make(chan error, 1)
-	old.spawn(func() { stopped <- old.stopBackground(ctx) })
-	old.drain(ctx)
-	old.detach()
-	err := errors.Join(<-stopped, old.finish(ctx))
-	next.resume(nil) // what the old runs left
-	next.resumeRuns()
-	return err
 }
 
 // Folder is the behaviour's name.

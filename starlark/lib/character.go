@@ -163,6 +163,26 @@ func (f *feeling) close() {
 	}
 }
 
+// stands implements standing.
+func (f *feeling) stands() stance { return stance{"feel", f.filter, f.id.name} }
+
+func (f *feeling) idle() bool             { return true }
+func (f *feeling) hold() (release func()) { return func() {} }
+
+// handTo implements standing.
+func (f *feeling) handTo(to standing) (moved int, lost []string) {
+	var heir *bus.Subscription
+	if next, ok := to.(*feeling); ok {
+		next.mu.Lock()
+		heir = next.sub
+		next.mu.Unlock()
+	}
+	f.mu.Lock()
+	sub := f.sub
+	f.mu.Unlock()
+	return handQueue(sub, heir)
+}
+
 func (f *feeling) summary() HandlerSummary {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,9 +191,6 @@ func (f *feeling) summary() HandlerSummary {
 
 func (f *feeling) hear(ctx context.Context, e bus.Event) error {
 	b := f.id.b
-	if !b.mine(e.Seq) {
-		return nil
-	}
 	f.mu.Lock()
 	f.runs++
 	f.mu.Unlock()

@@ -86,6 +86,7 @@ type Summary struct {
 	Places     map[string]string  `json:"places,omitempty"`    // of agents and nodes, by name: file:line:column
 	Running    int                `json:"running"`             // runs of handlers and timers
 	Waiting    int                `json:"waiting"`             // durable waits
+	Lost       uint64             `json:"lost,omitempty"`      // what waited when a version was replaced, and the next did not take over
 }
 
 // A HandlerSummary is one handler, timer, watcher or volunteer.
@@ -118,7 +119,7 @@ type TriggerSummary struct {
 func (b *Behaviour) Summary() Summary {
 	s := Summary{Folder: b.folder, Hash: b.Hash(), Files: b.files(), Running: b.runs.len()}
 	b.mu.Lock()
-	s.Waiting = len(b.durables)
+	s.Waiting, s.Lost = len(b.durables), b.lost
 	s.Agents, s.Triggers = slices.Sorted(maps.Keys(b.agents)), slices.Clone(b.wakers)
 	parts := slices.Collect(maps.Keys(b.parts))
 	sort.Slice(parts, func(i, j int) bool { return b.parts[parts[i]] < b.parts[parts[j]] })

@@ -63,6 +63,7 @@ func TestSwapWaitsForTheWorker(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if out != 3 {
 			t.Errorf("%d of 3 events were handled", out)
 		}

@@ -248,7 +248,7 @@ func (b *Behaviour) handoff() (stay map[string]bool) {
 
 // resume takes up the runs of an earlier start, but for those that are still
 // going on elsewhere.
-func (b *Behaviour) resume(except map[string]bool) {
+func (b *Behaviour) resume(except map[string]bool, reload bool) {
 	for id, text := range b.room("runs").All() {
 		b.mu.Lock()
 		_, mine := b.durables[id]
@@ -334,7 +334,7 @@ func (b *Behaviour) after(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	delay := c.Duration("delay")
-	k := &ticker{what: "after " + delay.String(), at: where(c), delay: func() time.Duration { return delay }}
+	k := &ticker{what: "after " + delay.String(), at: where(c), loaded: script.Loading(c.Thread), delay: func() time.Duration { return delay }}
 	k.lane = lane{b: b, cb: cb, mode: "parallel", role: k.what, source: b.scriptSource(cb.at.File), offered: []starlark.Value{task}}
 	if !script.Loading(c.Thread) {
 		k.lane.cause = context.WithoutCancel(c.Context())
@@ -359,6 +359,7 @@ func (b *Behaviour) after(c *value.Call) (starlark.Value, error) {
 // durable makes a timer one that is kept under a name.
 func (k *ticker) durable(name string, rec timerRecord, delay time.Duration) {
 	b := k.lane.b
+	k.name = name
 	k.prepare = func() error {
 		now := time.Now()
 		text, kept := b.room("timers").Get(name)
@@ -406,7 +407,7 @@ func (k *ticker) durable(name string, rec timerRecord, delay time.Duration) {
 
 // resumeTimers takes up the durable timers that no top level declares: those
 // set by handlers.
-func (b *Behaviour) resumeTimers() {
+func (b *Behaviour) resumeTimers(reload bool) {
 	now := time.Now()
 	for name, text := range b.room("timers").All() {
 		b.mu.Lock()
@@ -436,7 +437,7 @@ func (b *Behaviour) resumeTimers() {
 			b.drop("timers", name, fmt.Errorf("timer %q: %s can't be called with the task: %s %v", name, rec.Fn, missing, err))
 			continue
 		}
-		k := &ticker{what: "after, " + name, delay: func() time.Duration { return max(rec.Deadline.Sub(now), 0) }}
+		k := &ticker{what: "after, " + name, name: name, delay: func() time.Duration { return max(rec.Deadline.Sub(now), 0) }}
 		k.lane = lane{b: b, cb: cb, mode: "parallel", role: k.what, source: b.scriptSource(cb.at.File), offered: []starlark.Value{task}}
 		k.lane.after = func(r *run) {
 			b.forget(k)

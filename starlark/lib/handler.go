@@ -3,7 +3,9 @@ package lib
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -51,19 +53,27 @@ type listener struct {
 	source  string
 	mode    string
 	queue   bus.Queue
-	slots   chan struct{} // mode parallel
+	most    int    // runs at a time; mode parallel
+	inbox   *inbox // what it is, or nil
 	open    func() (*bus.Subscription, error)
 	life    context.Context
 
-	spare   atomic.Pointer[run] // one that nobody holds
-	busy    atomic.Bool         // mode single
-	skipped atomic.Uint64       // events ignored by it
+	spare   atomic.Pointer[run]      // one that nobody holds
+	busy    atomic.Bool              // mode single
+	holds   atomic.Int32             // runs of before that are still on; mode single
+	skipped atomic.Uint64            // events ignored by mode single
+	heir    atomic.Pointer[listener] // of the next version
+	before  atomic.Pointer[listener] // of the version before, while its run is on
 
 	mu     sync.Mutex // guards the rest
 	sub    *bus.Subscription
 	closed bool
-	newest uint64                  // seq of the event let in last; mode restart
-	cancel context.CancelCauseFunc // of the run; mode restart
+	handed bool                               // the queue is the heir's now
+	newest uint64                             // seq of the event let in last; mode restart
+	n      int                                // runs; mode parallel
+	full   func()                             // lets the queue go on when there is room for one more
+	ends   map[uint64]context.CancelCauseFunc // of runs; mode restart
+	ended  uint64                             // number of the last of these
 }
 
 func (b *Behaviour) on(c *value.Call) (starlark.Value, error) {
@@ -93,7 +103,7 @@ func (b *Behaviour) on(c *value.Call) (starlark.Value, error) {
 	case "single", "restart":
 		l.queue.Limit, l.queue.Overflow = 1, bus.DropOldest
 	case "parallel":
-		l.slots = make(chan struct{}, c.Int("max_parallel"))
+		l.most = c.Int("max_parallel")
 	}
 	l.queue.Where = l.accept
 	l.open = func() (*bus.Subscription, error) { return b.host.Bus.Handle(l.filters[0], l.queue, l.handle) }
@@ -121,6 +131,9 @@ func (l *listener) close() {
 	l.mu.Lock()
 	l.closed = true
 	sub := l.sub
+	if l.handed { // what its worker has in hand is not to be discarded
+		sub = nil
+	}
 	l.mu.Unlock()
 	if sub != nil {
 		sub.Close()
@@ -137,25 +150,37 @@ func (l *listener) idle() bool {
 
 // accept is asked before the queue, on the publisher's goroutine.
 func (l *listener) accept(e bus.Event) bool {
-	if !l.b.mine(e.Seq) && !e.Retained || l.where != nil && !l.asks(e) {
-		return false
-	}
+	return (l.where == nil || l.asks(e)) && l.admit(e.Seq)
+}
+
+// admit is what the mode has to say to an event that comes.
+func (l *listener) admit(seq uint64) bool {
 	switch l.mode {
 	case "single":
-		if !l.busy.CompareAndSwap(false, true) {
+		if l.holds.Load() > 0 || !l.busy.CompareAndSwap(false, true) {
 			l.skipped.Add(1)
 			return false
 		}
 	case "restart":
 		l.mu.Lock()
-		l.newest = e.Seq
-		cancel := l.cancel
+		l.newest = max(l.newest, seq)
 		l.mu.Unlock()
-		if cancel != nil {
-			cancel(errReplaced)
+		l.replace()
+		if old := l.before.Load(); old != nil {
+			old.replace()
 		}
 	}
 	return true
+}
+
+// replace ends the runs that a newer event takes the place of.
+func (l *listener) replace() {
+	l.mu.Lock()
+	ends := slices.Collect(maps.Values(l.ends))
+	l.mu.Unlock()
+	for _, end := range ends {
+		end(errReplaced)
+	}
 }
 
 func (l *listener) asks(e bus.Event) bool {
@@ -176,6 +201,9 @@ func (l *listener) handle(ctx context.Context, e bus.Event) error {
 		return l.beside(ctx, e)
 	}
 	if !l.b.runs.enter(l.place) {
+		if h := l.heir.Load(); h != nil { // the worker was late
+			return h.handle(ctx, e)
+		}
 		return nil
 	}
 	defer l.b.runs.leave(l.place)
@@ -209,37 +237,145 @@ func (l *listener) run(ctx, life context.Context, e bus.Event) error {
 
 // instead runs in mode restart: a newer event ends it.
 func (l *listener) instead(ctx context.Context, e bus.Event) error {
-	life, cancel := context.WithCancelCause(l.life)
-	defer cancel(nil)
+	life, done := l.replaceable(l.life)
+	defer done()
 	l.mu.Lock()
-	late := l.newest != e.Seq
-	l.cancel = cancel
+	late := l.newest > e.Seq
 	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		l.cancel = nil
-		l.mu.Unlock()
-	}()
 	if late {
 		return nil
 	}
 	return l.run(ctx, life, e)
 }
 
+// replaceable makes the life of a run that a newer event ends.
+func (l *listener) replaceable(of context.Context) (life context.Context, done func()) {
+	life, cancel := context.WithCancelCause(of)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended++
+	id := l.ended
+	if l.ends == nil {
+		l.ends = make(map[uint64]context.CancelCauseFunc)
+	}
+	l.ends[id] = cancel
+	return life, func() {
+		l.mu.Lock()
+		delete(l.ends, id)
+		l.mu.Unlock()
+		cancel(nil)
+	}
+}
+
 // beside runs in mode parallel.
 func (l *listener) beside(ctx context.Context, e bus.Event) error {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.life.Done():
-		return nil
-	}
-	if !l.b.spawn(func() {
-		defer func() { <-l.slots }()
+	l.join()
+	if l.b.spawn(func() {
+		defer l.leave()
 		l.b.report(ctx, l.queue.Name, l.run(ctx, l.life, e), e)
 	}) {
-		<-l.slots
+		return nil
+	}
+	l.leave()
+	if h := l.heir.Load(); h != nil {
+		return h.beside(ctx, e)
 	}
 	return nil
+}
+
+// join counts a run in mode parallel; the queue waits while there are too many.
+func (l *listener) join() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n++; l.n >= l.most && l.full == nil {
+		l.full = l.sub.Hold()
+	}
+}
+
+func (l *listener) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n--; l.n < l.most && l.full != nil {
+		l.full()
+		l.full = nil
+	}
+}
+
+// hold keeps the listener from beginning beside a run that it did not begin
+// itself, as its mode has it, until release is called.
+func (l *listener) hold() (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.sub == nil || l.mode == "parallel":
+		return func() {}
+	case l.mode == "single":
+		l.holds.Add(1)
+		return sync.OnceFunc(func() { l.holds.Add(-1) })
+	}
+	return l.sub.Hold()
+}
+
+// adopt makes a run that goes on from before one of the listener's own, as far
+// as its mode is concerned.
+func (l *listener) adopt(of context.Context) (life context.Context, done func()) {
+	if l.mode == "parallel" {
+		l.join()
+		return of, l.leave
+	}
+	release := l.hold()
+	life, over := l.replaceable(of)
+	return life, func() { over(); release() }
+}
+
+// stands implements standing.
+func (l *listener) stands() stance {
+	return stance{"on", strings.Join(l.filters, "\x00"), l.cb.name}
+}
+
+// hears reports whether a topic is one it listens to.
+func (l *listener) hears(topic string) bool {
+	return slices.ContainsFunc(l.filters, func(f string) bool { return f == "*" || bus.Match(f, topic) })
+}
+
+// handTo implements standing.
+func (l *listener) handTo(to standing) (moved int, lost []string) {
+	next, _ := to.(*listener)
+	if next != nil {
+		l.heir.Store(next)
+	}
+	l.mu.Lock()
+	l.handed = true
+	sub := l.sub
+	l.mu.Unlock()
+	if sub == nil {
+		return 0, nil
+	}
+	for _, e := range sub.Hand() {
+		switch {
+		case next != nil && e.Retained && next.queue.Replay: // it has them by itself
+		case next != nil && next.take(e):
+			moved++
+		default:
+			lost = append(lost, e.Topic)
+		}
+	}
+	return moved, lost
+}
+
+// take lets in an event that was let in by the version before.
+func (l *listener) take(e bus.Event) bool {
+	l.mu.Lock()
+	sub := l.sub
+	l.mu.Unlock()
+	if sub == nil || !l.hears(e.Topic) || !l.admit(e.Seq) {
+		return false
+	}
+	if sub.Push(e) {
+		return true
+	}
+	l.busy.Store(false)
+	return false
 }
 
 // unlessEnded is nil for an error that is no failure of the script.

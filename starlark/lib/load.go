@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math"
 	"slices"
 	"sort"
 
@@ -64,7 +63,6 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
-	b.until.Store(math.MaxUint64)
 	b.runs.init()
 	b.turns.Store(newTurns())
 	b.contextValue = contextKind.Wrap

@@ -142,9 +142,10 @@ func (b *Behaviour) subscribeInbox(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	name := c.String("agent_name")
-	i := &inbox{listener: &listener{b: b, cb: cb, at: where(c), filters: []string{"message/" + name}, mode: "queue"}, agent: name}
+	i := &inbox{listener: &listener{b: b, cb: cb, at: where(c), filters: []string{"message/" + name, "message/" + bus.Everyone}, mode: "queue"}, agent: name}
 	i.source = b.scriptSource(cb.at.File)
 	i.queue = bus.Queue{Limit: c.Int("max_queue"), Name: i.source + ":" + cb.name}
+	i.listener.inbox = i
 	i.open = func() (*bus.Subscription, error) { return b.host.Bus.Inbox(name, i.queue, i.hear) }
 	b.noteInbox(name)
 	if err := b.attach(c, i.listener); err != nil {
@@ -155,7 +156,10 @@ func (b *Behaviour) subscribeInbox(c *value.Call) (starlark.Value, error) {
 
 func (i *inbox) hear(ctx context.Context, m bus.Message) error {
 	b := i.b
-	if seq, _ := bus.CauseOf(ctx); !b.mine(seq) || !b.runs.enter(0) {
+	if !b.runs.enter(0) {
+		if h := i.heir.Load(); h != nil && h.inbox != nil { // the worker was late
+			return h.inbox.hear(ctx, m)
+		}
 		return nil
 	}
 	defer b.runs.leave(0)

@@ -140,6 +140,26 @@ func (s *server) close() {
 	}
 }
 
+// stands implements standing.
+func (s *server) stands() stance { return stance{"serve", s.topic, s.a.Name()} }
+
+func (s *server) idle() bool             { return true } // it runs tasks side by side
+func (s *server) hold() (release func()) { return func() {} }
+
+// handTo implements standing.
+func (s *server) handTo(to standing) (moved int, lost []string) {
+	var heir *bus.Subscription
+	if next, ok := to.(*server); ok {
+		next.mu.Lock()
+		heir = next.sub
+		next.mu.Unlock()
+	}
+	s.mu.Lock()
+	sub := s.sub
+	s.mu.Unlock()
+	return handQueue(sub, heir)
+}
+
 func (s *server) summary() HandlerSummary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +175,7 @@ func goodID(id string) bool {
 func (s *server) hear(_ context.Context, e bus.Event) error {
 	m, _ := e.Payload().(map[string]any)
 	id, _ := m["id"].(string)
-	if !goodID(id) || !s.b.mine(e.Seq) {
+	if !goodID(id) {
 		return nil // nobody could be answered
 	}
 	kind, _ := m["kind"].(string)

@@ -107,7 +107,7 @@ func (b *Behaviour) timer(c *value.Call, t background.Trigger, what string) (sta
 	if cb == nil {
 		return triggerKind.Wrap(&trigger{t, what, true}), nil
 	}
-	k := &ticker{what: what, at: where(c), trigger: t}
+	k := &ticker{what: what, at: where(c), trigger: t, loaded: script.Loading(c.Thread)}
 	k.lane = lane{b: b, cb: cb, mode: c.String("mode"), role: what, source: b.scriptSource(cb.at.File)}
 	if err := b.attach(c, k); err != nil {
 		return nil, err
@@ -123,9 +123,12 @@ type ticker struct {
 	trigger background.Trigger
 	delay   func() time.Duration // of a timer that fires once, instead of trigger
 	prepare func() error         // called before it starts; may set delay to nil: never
+	loaded  bool                 // declared at top level: the next version declares its own
+	name    string               // of a durable one
 
 	mu     sync.Mutex // guards the rest
 	stop   func()
+	due    time.Time // of one that fires once
 	closed bool
 }
 
@@ -146,7 +149,9 @@ func (k *ticker) start() error {
 		if k.delay == nil {
 			return nil
 		}
-		t := b.host.Bus.Timers().After(k.delay(), k.lane.fire)
+		wait := k.delay()
+		k.due = time.Now().Add(wait)
+		t := b.host.Bus.Timers().After(wait, k.lane.fire)
 		k.stop = func() { t.Stop() }
 		return nil
 	}
@@ -167,6 +172,76 @@ func (k *ticker) close() {
 		stop()
 	}
 	k.lane.b.forget(k)
+}
+
+// stands implements standing.
+func (k *ticker) stands() stance { return stance{"timer", k.what, k.lane.cb.name} }
+
+// idle implements standing.
+func (k *ticker) idle() bool {
+	k.lane.mu.Lock()
+	defer k.lane.mu.Unlock()
+	return k.lane.n == 0
+}
+
+// hold implements standing.
+func (k *ticker) hold() (release func()) { return k.lane.hold() }
+
+// handTo implements standing.
+func (k *ticker) handTo(to standing) (moved int, lost []string) {
+	k.close()
+	l := &k.lane
+	l.mu.Lock()
+	n := l.waiting
+	l.waiting = 0
+	l.mu.Unlock()
+	next, ok := to.(*ticker)
+	for ; n > 0; n-- {
+		if ok && next.lane.enqueue() {
+			moved++
+		} else {
+			lost = append(lost, k.what)
+		}
+	}
+	return moved, lost
+}
+
+// carry gives a timer that a handler has set to the next version, which has no
+// other way to know of it. A durable one it finds among the records.
+func (k *ticker) carry(next *Behaviour) error {
+	b := k.lane.b
+	k.mu.Lock()
+	due, open := k.due, k.stop != nil && !k.closed
+	k.mu.Unlock()
+	if k.name != "" || !open || k.trigger == nil && !k.idle() {
+		return nil
+	}
+	gone := func(why string) error {
+		return fmt.Errorf("%s (%s, %v) was set by a handler, and the new version can't go on with it: %s", k.what, k.lane.cb.name, k.at, why)
+	}
+	module, name, ok := b.global(k.lane.cb.fn)
+	if !ok {
+		return gone("it is no global function")
+	}
+	fn := next.lookup(module, name)
+	if fn == nil {
+		return gone("there is no such function any more")
+	}
+	offered := []string{"task"}[:len(k.lane.offered)]
+	cb, missing := makeCallback(fn, offered...)
+	if missing != "" {
+		return gone(fmt.Sprintf("it wants another argument now, %q", missing))
+	}
+	n := &ticker{what: k.what, at: k.at, trigger: k.trigger}
+	if k.trigger == nil {
+		n.delay = func() time.Duration { return max(time.Until(due), 0) }
+	}
+	n.lane = lane{b: next, cb: cb, mode: k.lane.mode, role: k.lane.role, source: next.scriptSource(cb.at.File), offered: k.lane.offered, cause: k.lane.cause}
+	if k.trigger == nil {
+		n.lane.after = func(*run) { next.forget(n) }
+	}
+	next.remember(n)
+	return n.start()
 }
 
 // maxLane is how many firings wait in mode queue, and run in mode parallel.
@@ -222,6 +297,36 @@ func (l *lane) fire() {
 		}
 	}
 	l.begin()
+}
+
+// enqueue lets a firing in that waited elsewhere.
+func (l *lane) enqueue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.n == 0:
+		l.begin()
+	case l.mode != "queue" || l.waiting >= maxLane:
+		return false
+	default:
+		l.waiting++
+	}
+	return true
+}
+
+// hold counts a run that was begun elsewhere as one of its own, until release
+// is called.
+func (l *lane) hold() (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mode == "parallel" {
+		return func() {}
+	}
+	l.n++
+	if l.cancel == nil {
+		l.cancel = func(error) {}
+	}
+	return sync.OnceFunc(l.end)
 }
 
 // begin starts a run. The caller holds mu.

@@ -8,7 +8,6 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/blackboard"
-	"edged/bus"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -37,12 +36,13 @@ type watcher struct {
 	life    context.Context
 
 	runs, errors atomic.Uint64
-	past         atomic.Bool // it heard of something after this behaviour's time
+	heir         atomic.Pointer[watcher] // of the next version
 
 	mu     sync.Mutex // guards the rest
 	watch  *blackboard.Watch
 	since  uint64 // number of the last event before it
 	closed bool
+	handed bool // the queue is the heir's now
 }
 
 func (b *Behaviour) bbWatch(c *value.Call) (starlark.Value, error) {
@@ -82,6 +82,9 @@ func (w *watcher) close() {
 	w.mu.Lock()
 	w.closed = true
 	watch := w.watch
+	if w.handed { // what its worker has in hand is not to be discarded
+		watch = nil
+	}
 	w.mu.Unlock()
 	if watch != nil {
 		watch.Close()
@@ -89,24 +92,55 @@ func (w *watcher) close() {
 	w.b.forget(w)
 }
 
-// idle reports whether all is handled that was for this behaviour.
+// idle reports whether all is handled that was let in.
 func (w *watcher) idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.watch == nil || w.past.Load() || w.watch.Idle()
+	return w.watch == nil || w.watch.Idle()
+}
+
+// stands implements standing.
+func (w *watcher) stands() stance { return stance{"watch", w.pattern, w.cb.name} }
+
+// hold implements standing.
+func (w *watcher) hold() (release func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watch == nil {
+		return func() {}
+	}
+	return w.watch.Hold()
+}
+
+// handTo implements standing.
+func (w *watcher) handTo(to standing) (moved int, lost []string) {
+	next, _ := to.(*watcher)
+	var heir *blackboard.Watch
+	if next != nil {
+		w.heir.Store(next)
+		next.mu.Lock()
+		heir = next.watch
+		next.mu.Unlock()
+	}
+	w.mu.Lock()
+	w.handed = true
+	watch := w.watch
+	w.mu.Unlock()
+	if watch == nil {
+		return 0, nil
+	}
+	return watch.Hand(heir)
 }
 
 func (w *watcher) hear(ctx context.Context, ch blackboard.Change) error {
 	b := w.b
-	seq, _ := bus.CauseOf(ctx)
-	mine := b.mine(seq)
-	if seq > b.until.Load() {
-		w.past.Store(true)
+	if w.opt.Sync && !b.live.Load() { // while versions change, both watch
+		return nil
 	}
-	if w.opt.Sync { // then ctx is the setter's
-		mine = b.live.Load()
-	}
-	if !mine || !b.runs.enter(0) {
+	if !b.runs.enter(0) {
+		if h := w.heir.Load(); h != nil && !w.opt.Sync { // the worker was late
+			return h.hear(ctx, ch)
+		}
 		return nil
 	}
 	defer b.runs.leave(0)
