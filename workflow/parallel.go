@@ -17,6 +17,9 @@ type ParallelOptions struct {
 	// Need is how many children must be done; the rest is cancelled as soon
 	// as they are, or as soon as they can't be any more. 0 is all.
 	Need int
+	// Gather lets all children run to their end, or to Timeout, whatever becomes
+	// of the others, and is done if one of them is. Need says nothing then.
+	Gather bool
 	// Timeout ends children that are still running; 0 is never.
 	Timeout time.Duration
 	// MaxConcurrency bounds how many run at a time; 0 is all at once.
@@ -54,7 +57,10 @@ func NewParallel(name string, o ParallelOptions, children ...agent.Agent) *Paral
 		o.Grace = defaultGrace
 	}
 	var detail []string
-	if o.Need < len(children) {
+	switch {
+	case o.Gather:
+		detail = append(detail, "gather")
+	case o.Need < len(children):
 		detail = append(detail, fmt.Sprintf("%d of %d", o.Need, len(children)))
 	}
 	if o.Timeout > 0 {
@@ -97,7 +103,7 @@ func (p *Parallel) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 		switch r.Status {
 		case agent.Done:
 			done++
-			if p.opt.Need == 1 {
+			if p.opt.Need == 1 && !p.opt.Gather {
 				out.Winner = r.By
 			}
 		case agent.Timeout:
@@ -113,12 +119,16 @@ func (p *Parallel) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 	if stop != nil {
 		return out, stop
 	}
-	if done < p.opt.Need {
+	need := p.opt.Need
+	if p.opt.Gather {
+		need = 1
+	}
+	if done < need {
 		sentinel := agent.ErrFailed
-		if done+late >= p.opt.Need {
+		if done+late >= need {
 			sentinel = agent.ErrTimeout // it was lateness alone that was missing
 		}
-		return out, fmt.Errorf("%w: %d of %d needed are done; %s", sentinel, done, p.opt.Need, strings.Join(missing, "; "))
+		return out, fmt.Errorf("%w: %d of %d needed are done; %s", sentinel, done, need, strings.Join(missing, "; "))
 	}
 	reduce := p.opt.Reduce
 	if reduce == nil {
@@ -177,7 +187,7 @@ func (p *Parallel) runAll(ctx context.Context, f *frame, t agent.Task) (results 
 				cancel()
 			}
 		}
-		if done >= p.opt.Need || lost > len(p.children)-p.opt.Need {
+		if !p.opt.Gather && (done >= p.opt.Need || lost > len(p.children)-p.opt.Need) {
 			cancel()
 		}
 	}

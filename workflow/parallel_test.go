@@ -55,6 +55,11 @@ func TestParallel(t *testing.T) {
 		{"a panic is a failure", options{Need: 1}, []agent.Agent{panics, b}, "done panics=failed b=done", 2 * time.Second},
 		{"late", options{Timeout: 3 * time.Second}, []agent.Agent{a, c}, "timeout a=done c=timeout", 3 * time.Second},
 		{"late but enough", options{Timeout: 3 * time.Second, Need: 1}, []agent.Agent{bad, a}, "done bad=failed a=done", time.Second},
+		{"gather", options{Gather: true}, []agent.Agent{bad, panics, b, a}, "done bad=failed panics=failed b=done a=done", 2 * time.Second},
+		{"gather, one late", options{Gather: true, Timeout: 3 * time.Second}, []agent.Agent{bad, c, a}, "done bad=failed c=timeout a=done", 3 * time.Second},
+		{"gather, all late", options{Gather: true, Timeout: time.Second / 4}, []agent.Agent{a, c}, "timeout a=timeout c=timeout", time.Second / 4},
+		{"gather, none", options{Gather: true}, []agent.Agent{bad, panics}, "failed bad=failed panics=failed", time.Second},
+		{"gather, one at a time", options{Gather: true, MaxConcurrency: 1}, []agent.Agent{bad, a}, "done bad=failed a=done", 3 * time.Second / 2},
 		{"nobody", options{}, nil, "failed", 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {

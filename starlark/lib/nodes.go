@@ -58,10 +58,10 @@ var nodeRows = []row{
 			{Name: "pass_task", Type: value.Bool, Default: false, Doc: "The child gets the loop's own task each time."}},
 	}, loopNode),
 	flowRow(value.Func{
-		Name: "Parallel", Doc: "Gives the same task to all its children at once, each in a conversation of its own. It is done when as many as needed are; the others are cancelled. One result per child, in order, is in .children.",
+		Name: "Parallel", Doc: "Gives the same task to all its children at once, each in a conversation of its own. It is done when as many as needed are; the others are cancelled, also as soon as there can't be as many any more. One result per child, in order, is in .children.",
 		Example: "morning = Parallel(\"morning\", agents = [weather, calendar], timeout = \"10s\")\n\non(\"guard/morning\", lambda ev: robot.say(morning.run(\"briefing\").reply))",
 		Params: []value.Param{nodeName, nodeAgents,
-			{Name: "need", Type: value.Either(value.OneOf("all"), value.Between(value.Int, 1, 10_000)), Default: "all", Doc: "How many must be done."},
+			{Name: "need", Type: value.Either(value.OneOf("all", "gather"), value.Between(value.Int, 1, 10_000)), Default: "all", Doc: "How many must be done. \"gather\": all run to their end, or to the timeout, whatever becomes of the others; it is done if one of them is."},
 			{Name: "timeout", Type: value.Duration, Doc: "Ends those that still run."},
 			{Name: "max_concurrency", Type: value.Between(value.Int, 1, 10_000), Doc: "How many run at a time; all if missing."},
 			{Name: "reduce", Type: value.Callable, Doc: "Makes the reply or output of the list of results."}},
@@ -101,7 +101,11 @@ func parallelNode(b *Behaviour, c *value.Call, name string, o workflow.Options) 
 		return nil, err
 	}
 	p := workflow.ParallelOptions{Options: o, Timeout: c.Duration("timeout"), MaxConcurrency: c.Int("max_concurrency")}
-	if c.Value("need") != starlark.String("all") {
+	switch c.Value("need") {
+	case starlark.String("all"):
+	case starlark.String("gather"):
+		p.Gather = true
+	default:
 		if p.Need = c.Int("need"); p.Need > len(list) {
 			return nil, c.Errorf("need", "argument \"need\": there are only %d agents", len(list))
 		}

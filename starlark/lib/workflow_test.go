@@ -49,6 +49,43 @@ def test_it_tells_of_itself():
 `)
 }
 
+// TestGather: everybody answers who can, whatever becomes of the others.
+func TestGather(t *testing.T) {
+	play(t, `
+-- main.star --
+def slow(task):
+    sleep("5s")
+    bb.incr("box/answers")
+    return "slow " + task
+
+def crash(task):
+    fail("oh no")
+
+agents = [crash, slow, lambda task: "quick", lambda task: sleep("1h")]
+every = Parallel("every", agents, need = "gather", timeout = "10s")
+needed = Parallel("needed", agents, timeout = "10s")
+none = Parallel("none", [crash, crash], need = "gather")
+counted = Parallel("counted", agents, need = "gather", timeout = "10s", reduce = lambda results: {"done": len([r for r in results if r.ok]), "of": len(results)})
+-- main_test.star --
+load("main.star", "counted", "every", "needed", "none")
+
+def test_gather():
+    r = every.run("go")
+    assert.eq([r.status, r.reply, r.output, bb.get("box/answers")], ["done", "slow go\nquick", ["slow go", "quick"], 1])
+    assert.eq([c.status for c in r.children], ["failed", "done", "done", "timeout"])
+    assert.contains(r.children[0].reason, "oh no")
+    assert.eq(counted.run("go").output, {"done": 2, "of": 4})
+
+def test_the_first_crash_ends_what_needs_all():
+    assert.eq([needed.run("go").status, bb.get("box/answers")], ["failed", None])
+
+def test_nobody_answers():
+    r = none.run("go")
+    assert.eq(r.status, "failed")
+    assert.contains(r.reason, "0 of 1 needed are done")
+`)
+}
+
 func TestWorkflowsStandWhereAgentsCan(t *testing.T) {
 	play(t, `
 -- main.star --
