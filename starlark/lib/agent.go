@@ -567,7 +567,7 @@ var resultKind = &value.Kind[*outcome]{
 		{Name: "ranking", Doc: "Of a competition: who was picked, and who is next if that one fails.", Get: func(r *outcome) (any, error) { return r.proceedings().Ranking, nil }},
 		{Name: "rounds", Doc: "Of an interaction: how many rounds it took.", Type: value.Int, Get: func(r *outcome) (any, error) { return int64(r.proceedings().Rounds), nil }},
 		{Name: "turns", Doc: "Of an interaction: its turns in order, dicts of n, round, speaker, kind, state, asked, and verdict and why where there is one.", Get: func(r *outcome) (any, error) { return r.turns(), nil }},
-		{Name: "degraded", Doc: "Whether an interaction is done with less than it was to have: somebody was missing, or somebody above decided.", Type: value.Bool, Get: func(r *outcome) (any, error) { return r.proceedings().Degraded, nil }},
+		{Name: "degraded", Doc: "Whether it is done with less than it was to have: of an interaction somebody was missing, or somebody above decided; of a question to a person, and its graph, the default was taken for an answer.", Type: value.Bool, Get: func(r *outcome) (any, error) { return r.proceedings().Degraded, nil }},
 		{Name: "by", Doc: "The agent that did it.", Type: value.String, Get: func(r *outcome) (any, error) { return r.By, nil }},
 		{Name: "elapsed", Doc: "How long it took.", Type: value.Duration, Get: func(r *outcome) (any, error) { return r.Elapsed, nil }},
 		{Name: "usage", Doc: "What it spent on models: calls, prompt_tokens, output_tokens.", Get: func(r *outcome) (any, error) {

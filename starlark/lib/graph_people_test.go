@@ -138,7 +138,24 @@ def test_timeouts():
     r = hasty.run("go")
     assert.eq([r.status, r.output["ask"], ran()], ["done", "no", ["plan", "stay"]])
     assert.eq(clock.now() - begun, time.parse_duration("30s"))
+    why = "default: no answer in time: \"no\" was taken, nobody said it"
+    assert.eq([r.degraded, r.reason, [[c.degraded, c.reason] for c in r.children if c.by == "ask"]], [True, "ask: " + why, [[True, why]]])
+    ev = expect_event("edged/graph/hasty/answer")
+    assert.eq([ev["answer"], ev["default"], ev["reason"]], ["no", True, "no answer in time"])
     assert.eq(brave.run("go").output["ask"], "yes")
+
+def test_three_answers_that_are_none():
+    for _ in range(3):
+        person.answers("perhaps")
+    r = hasty.run("go")
+    assert.eq([r.status, r.output["ask"], r.degraded], ["done", "no", True])
+    assert.contains(r.reason, "3 answers were none of the options")
+
+def test_what_a_person_said_is_no_default():
+    person.answers("NO", delay = "29s")
+    r = hasty.run("go")
+    assert.eq([r.status, r.output["ask"], r.degraded, r.reason], ["done", "no", False, ""])
+    assert.true("default" not in expect_event("edged/graph/hasty/answer").payload)
 
 def test_words():
     person.answers("to the porch", delay = "5s")

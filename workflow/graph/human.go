@@ -84,20 +84,29 @@ func (p *person) Run(ctx context.Context, _ agent.Task) (agent.Result, error) {
 	if err != nil {
 		return agent.Result{}, err
 	}
+	missing := "" // why it is not the person's own
 	if !ok {
 		p.g.tell(ctx, "interrupt", map[string]any{"node": p.id, "prompt": old.Prompt})
-		said, err = p.ask(ctx, old)
+		said, missing, err = p.ask(ctx, old)
 	}
 	if err != nil {
 		return agent.Result{}, err
 	}
-	p.g.tell(ctx, "answer", map[string]any{"node": p.id, "answer": said})
-	return agent.Result{Reply: said, Output: said}, nil
+	r := agent.Result{Reply: said, Output: said}
+	told := map[string]any{"node": p.id, "answer": said}
+	if missing != "" {
+		r.Reason = fmt.Sprintf("default: %s: %q was taken, nobody said it", missing, said)
+		r.Proceedings = &agent.Proceedings{Degraded: true}
+		told["default"], told["reason"] = true, missing
+	}
+	p.g.tell(ctx, "answer", told)
+	return r, nil
 }
 
 const maxAsked = 3
 
-func (p *person) ask(ctx context.Context, old asked) (string, error) {
+// ask gives what was said, or the default and why that is taken.
+func (p *person) ask(ctx context.Context, old asked) (said, missing string, err error) {
 	run, path := workflow.RunOf(ctx)
 	q := Question{run, path, p.g.name, p.id, old.Prompt, old.Options, old.Asked, old.Until, old.Default}
 	inTime, cancel := ctx, context.CancelFunc(func() {})
@@ -113,22 +122,24 @@ func (p *person) ask(ctx context.Context, old asked) (string, error) {
 		switch {
 		case inTime.Err() != nil:
 		case errors.Is(err, ErrLater) && workflow.Durable(ctx):
-			return "", &workflow.WaitError{Run: run, Path: path, Prompt: q.Prompt}
+			return "", "", &workflow.WaitError{Run: run, Path: path, Prompt: q.Prompt}
 		case err != nil:
-			return "", fmt.Errorf("%w: nobody answered %s: %w", agent.ErrEscalated, p.id, err)
+			return "", "", fmt.Errorf("%w: nobody answered %s: %w", agent.ErrEscalated, p.id, err)
 		default:
 			if a, ok := Pick(said, q.Options); ok {
-				return a, nil
+				return a, "", nil
 			}
 		}
 	}
 	switch {
 	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case q.Default != "":
-		return q.Default, nil
+		return "", "", ctx.Err()
+	case q.Default == "":
+		return "", "", fmt.Errorf("%w: %s has no answer", agent.ErrTimeout, p.id)
+	case inTime.Err() != nil:
+		return q.Default, "no answer in time", nil
 	}
-	return "", fmt.Errorf("%w: %s has no answer", agent.ErrTimeout, p.id)
+	return q.Default, fmt.Sprintf("%d answers were none of the options", maxAsked), nil
 }
 
 // once asks once; an asker that ignores its context is not waited for.

@@ -524,6 +524,7 @@ func (x *run) leave() {
 // outcome makes the result of a run.
 func (x *run) outcome() (agent.Result, error) {
 	var r agent.Result
+	var degraded []string // nodes that came with less than they were to have
 	sort.SliceStable(x.results, func(i, j int) bool {
 		a, b := x.results[i].t, x.results[j].t
 		return cmp.Or(cmp.Compare(a.depth, b.depth), slices.Compare(a.rank, b.rank)) < 0
@@ -539,6 +540,9 @@ func (x *run) outcome() (agent.Result, error) {
 		}
 		c := e.r
 		c.By = e.v.Name()
+		if c.Proceedings != nil && c.Proceedings.Degraded {
+			degraded = append(degraded, strings.TrimSuffix(c.By+": "+c.Reason, ": "))
+		}
 		r.Children = append(r.Children, c)
 	}
 	switch err := x.ctx.Err(); {
@@ -576,6 +580,9 @@ func (x *run) outcome() (agent.Result, error) {
 		}
 	}
 	r.Reply, r.Output = strings.Join(said, "\n"), map[string]any(s)
+	if len(degraded) > 0 {
+		r.Reason, r.Proceedings = strings.Join(degraded, "; "), &agent.Proceedings{Degraded: true}
+	}
 	agent.Say(x.ctx, r.Reply)
 	return r, nil
 }
