@@ -57,7 +57,7 @@ var backgroundRows = []row{
 		Example: "SupervisionTree(\"body\", children = [driver, pilot], strategy = \"rest_for_one\")",
 		Params: []value.Param{
 			{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name, one topic level."},
-			{Name: "children", Type: value.List, Required: true, Doc: "Background agents and trees, in start order."},
+			{Name: "children", Type: value.List, Required: true, Positional: true, Doc: "Background agents and trees, in start order."},
 			{Name: "strategy", Type: value.OneOf("one_for_one", "one_for_all", "rest_for_one"), Default: "one_for_one", Doc: "Who is restarted along with a child that crashed: nobody, all, or those after it."},
 			{Name: "max_restarts", Type: value.Between(value.Int, 0, 1_000_000), Default: 5, Doc: "More than that within the window: it gives up."},
 			{Name: "restart_window", Type: value.Duration, Default: "60s", Doc: "The window."},

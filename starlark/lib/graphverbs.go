@@ -101,11 +101,11 @@ var graphMethods = []value.Method[agent.Agent]{
 			Name: "personality", Doc: "Leads by a trait or the mood of an agent, as it is when the edge is reached: at the threshold and above it to above, else to below. A trait that the agent does not have stops the load.",
 			Example: "g.personality(\"weigh\", agent = body, trait = \"conscientiousness\", threshold = 0.6, above = \"plan\", below = \"quick\")",
 			Params: []value.Param{srcParam,
-				{Name: "agent", Type: agentKind.Type(), Required: true, Doc: "Whose character."},
-				{Name: "trait", Type: value.String, Required: true, Doc: "honesty emotionality extraversion agreeableness conscientiousness openness, from 0 to 1, or valence arousal dominance, from -1 to 1."},
-				{Name: "threshold", Type: value.Number, Required: true, Doc: "The border."},
-				{Name: "above", Type: value.String, Required: true, Doc: "The node for the threshold and more, or END."},
-				{Name: "below", Type: value.String, Required: true, Doc: "The node for less, or END."}, guardrailsParam},
+				{Name: "agent", Type: agentKind.Type(), Required: true, Positional: true, Doc: "Whose character."},
+				{Name: "trait", Type: value.String, Required: true, Positional: true, Doc: "honesty emotionality extraversion agreeableness conscientiousness openness, from 0 to 1, or valence arousal dominance, from -1 to 1."},
+				{Name: "threshold", Type: value.Number, Required: true, Positional: true, Doc: "The border."},
+				{Name: "above", Type: value.String, Required: true, Positional: true, Doc: "The node for the threshold and more, or END."},
+				{Name: "below", Type: value.String, Required: true, Positional: true, Doc: "The node for less, or END."}, guardrailsParam},
 		},
 		Do: func(a agent.Agent, c *value.Call) (starlark.Value, error) {
 			return connect(a, c, func(g *scriptGraph, rails []workflow.Guardrail) error {

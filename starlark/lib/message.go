@@ -12,7 +12,20 @@ import (
 
 // anyBus is the first argument of scripts that come from frameworks where
 // there are several buses.
-var anyBus = value.Param{Name: "bus", Positional: true, Doc: "May be left out: there is one bus."}
+var anyBus = value.Param{Name: "bus", Type: theBus{}, Positional: true, Skip: true, Doc: "May be left out: there is one bus."}
+
+// theBus is what stands for the bus: words and functions don't.
+type theBus struct{}
+
+func (theBus) String() string { return "bus" }
+
+func (theBus) Check(v starlark.Value) (starlark.Value, error) {
+	switch v.(type) {
+	case starlark.String, starlark.Callable:
+		return nil, fmt.Errorf("got %s", v.Type())
+	}
+	return v, nil
+}
 
 var messageParams = []value.Param{
 	{Name: "to", Type: value.String, Required: true, Doc: "The name of an agent, or \"*\" for all others."},
@@ -23,8 +36,8 @@ var messageParams = []value.Param{
 }
 
 var inboxParams = []value.Param{
-	{Name: "agent_name", Type: value.String, Required: true, Doc: "Whose inbox."},
-	{Name: "handler", Type: value.Callable, Required: true, Doc: "Called with each message, one at a time."},
+	{Name: "agent_name", Type: value.String, Required: true, Positional: true, Doc: "Whose inbox."},
+	{Name: "handler", Type: value.Callable, Required: true, Positional: true, Doc: "Called with each message, one at a time."},
 	{Name: "max_queue", Type: value.Between(value.Int, 1, 100_000), Default: 64, Doc: "How many messages may wait."},
 }
 

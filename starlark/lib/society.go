@@ -183,7 +183,8 @@ var communeMethods = []value.Method[*commune]{
 			Params: []value.Param{
 				{Name: "source", Type: targetType, Required: true, Positional: true, Doc: "The agent, or its name."},
 				{Name: "target", Type: targetType, Required: true, Positional: true, Doc: "The other."},
-				{Name: "type", Type: value.Either(value.String, value.Callable), Doc: "Its type, Oversight or \"Oversight\"; it must be said if there are several."}}},
+				{Name: "type", Type: value.Either(value.String, value.Callable), Doc: "Its type, Oversight or \"Oversight\"; it must be said if there are several."},
+				{Name: "name", Type: value.String, Doc: "Its name, where there are several of a type."}}},
 		Do: (*commune).between,
 	},
 	{
@@ -446,7 +447,7 @@ func (s *commune) between(c *value.Call) (starlark.Value, error) {
 	if kind != "" && !slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, kind) }) {
 		return nil, c.Errorf("type", "argument \"type\": %q is no type of edge; there are %s", kind, strings.Join(kinds, ", "))
 	}
-	i, err := s.s.EdgeBetween(memberName(c.Value("source")), memberName(c.Value("target")), strings.ToLower(kind))
+	i, err := s.s.EdgeBetween(memberName(c.Value("source")), memberName(c.Value("target")), strings.ToLower(kind), c.String("name"))
 	if err != nil {
 		return nil, plainSociety(err)
 	}

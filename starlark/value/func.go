@@ -165,24 +165,31 @@ func (b *Builtin) unpack(c *Call, args starlark.Tuple, kwargs []starlark.Tuple) 
 	} else {
 		c.vals = make([]starlark.Value, len(params))
 	}
+	skip := 0
+	if len(args) > 0 && len(params) > 0 && params[0].Skip {
+		if _, err := params[0].typeOf().Check(args[0]); err != nil {
+			skip = 1
+		}
+	}
 	for i, a := range args {
-		if i >= b.nPos {
+		if i+skip >= b.nPos {
 			if b.f.Rest == "" {
 				return b.tooMany(len(args))
 			}
 			c.rest = append(c.rest, args[i:]...)
 			break
 		}
-		if err := b.set(c, i, a, i+1); err != nil {
+		if err := b.set(c, i+skip, a, i+1); err != nil {
 			return err
 		}
 	}
+	byPlace := func(i int) bool { return i >= skip && i < len(args)+skip && i < b.nPos }
 next:
 	for _, kv := range kwargs {
 		k := string(kv[0].(starlark.String))
 		for i := range params {
-			if params[i].Name == k && !(b.f.Named != "" && i < len(args) && i < b.nPos) {
-				if c.vals[i] != nil || i < len(args) && i < b.nPos {
+			if params[i].Name == k && !(b.f.Named != "" && byPlace(i)) {
+				if c.vals[i] != nil || byPlace(i) {
 					return &Error{Func: b.f.Name, Arg: k, Msg: fmt.Sprintf("argument %q given twice, by position and by name", k)}
 				}
 				if err := b.set(c, i, kv[1], 0); err != nil {

@@ -37,6 +37,9 @@ type Param struct {
 	// of a call, the one or two things that need no name: everything beyond is
 	// written with its name. Positional rows come first.
 	Positional bool
+	// Skip lets the first row be left out in front of others without a name: an
+	// argument that its type does not take is the next one's.
+	Skip bool
 	// Also are names that the row has elsewhere: who writes one is told this one.
 	Also []string
 }

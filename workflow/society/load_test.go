@@ -103,13 +103,13 @@ func TestQueries(t *testing.T) {
 	if len(s.Agents()) != 3 || len(s.Edges()) != 2 || len(s.GroupEdges()) != 1 || len(s.AllEdges()) != 3 || len(s.EdgesOf("c")) != 1 {
 		t.Errorf("got %d agents, %d + %d edges", len(s.Agents()), len(s.Edges()), len(s.GroupEdges()))
 	}
-	if e, err := s.EdgeBetween("a", "b", "oversight"); e != o || err != nil {
+	if e, err := s.EdgeBetween("a", "b", "oversight", ""); e != o || err != nil {
 		t.Errorf("got %v, %v", e, err)
 	}
-	if _, err := s.EdgeBetween("a", "b", ""); err == nil || !strings.Contains(err.Error(), "say which type") {
+	if _, err := s.EdgeBetween("a", "b", "", ""); err == nil || !strings.Contains(err.Error(), "say which type") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := s.EdgeBetween("b", "a", ""); err == nil {
+	if _, err := s.EdgeBetween("b", "a", "", ""); err == nil {
 		t.Error("there is no edge from b to a")
 	}
 	if _, err := s.Connect(a, b, &society.Oversight{}); err == nil {

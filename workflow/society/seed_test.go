@@ -35,7 +35,7 @@ func TestSoftwareTeam(t *testing.T) {
 	if r := run(t, comp, "code it"); r.Status != agent.Done || r.Winner != "dev2" {
 		t.Errorf("got %+v", r)
 	}
-	if e, err := s.EdgeBetween("dev1", "reviewer", ""); err != nil || e.Kind() != "oversight" {
+	if e, err := s.EdgeBetween("dev1", "reviewer", "", ""); err != nil || e.Kind() != "oversight" {
 		t.Errorf("got %v, %v", e, err)
 	}
 }

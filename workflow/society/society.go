@@ -258,10 +258,10 @@ func (s *Society) make(members []string, r Relation) (*Interaction, error) {
 		c.market.Ledger = s.o.Log.ledger(s.name + "/" + i.name)
 	}
 	for _, other := range s.edges {
-		if other.r.kind() == r.kind() && r.binary() && slices.Equal(other.members, members) {
-			return nil, fmt.Errorf("there is %s of these two already, %s: run that one, or make an edge of another type", Article(r.kind()), other.name)
-		}
-		if other.name == i.name {
+		switch same := r.binary() && other.r.kind() == r.kind() && slices.Equal(other.members, members); {
+		case same && sh.Name == "":
+			return nil, fmt.Errorf("there is %s of these two already, %s: run that one, make an edge of another type, or give this one a name", Article(r.kind()), other.name)
+		case other.name == i.name:
 			return nil, fmt.Errorf("two edges are called %q: give one a name of its own", i.name)
 		}
 	}
@@ -330,10 +330,11 @@ func (s *Society) pick(keep func(*Interaction) bool) (list []*Interaction) {
 }
 
 // EdgeBetween gives the edge from a to b, of a type ("oversight") if kind is
-// not empty. It fails if there is none or more than one.
-func (s *Society) EdgeBetween(a, b, kind string) (*Interaction, error) {
+// not empty, and of a name if that isn't. It fails if there is none or more than
+// one.
+func (s *Society) EdgeBetween(a, b, kind, name string) (*Interaction, error) {
 	list := s.pick(func(i *Interaction) bool {
-		return slices.Equal(i.members, []string{a, b}) && (kind == "" || i.r.kind() == kind)
+		return slices.Equal(i.members, []string{a, b}) && (kind == "" || i.r.kind() == kind) && (name == "" || i.name == name)
 	})
 	switch len(list) {
 	case 0:
@@ -344,9 +345,15 @@ func (s *Society) EdgeBetween(a, b, kind string) (*Interaction, error) {
 	case 1:
 		return list[0], nil
 	}
-	var kinds []string
+	var kinds, named []string
 	for _, i := range list {
-		kinds = append(kinds, i.r.kind())
+		if !slices.Contains(kinds, i.r.kind()) {
+			kinds = append(kinds, i.r.kind())
+		}
+		named = append(named, i.name)
+	}
+	if len(kinds) == 1 {
+		return nil, fmt.Errorf("%w %s: from %q to %q there are %q: say which by its name", ErrLoad, s.name, a, b, named)
 	}
 	return nil, fmt.Errorf("%w %s: from %q to %q there are %v: say which type", ErrLoad, s.name, a, b, kinds)
 }
