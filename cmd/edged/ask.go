@@ -238,7 +238,7 @@ func (c *cli) askVerb() *cobra.Command {
 		}
 		defer cl.Close()
 		if cfg != nil && c.socket == "" {
-			c.socket = filepath.Join(dataDir(cfg), "edged.sock") // for answers to questions
+			c.socket = filepath.Join(dataDir(cfg), socketName) // for answers to questions
 		}
 		ctx := cmd.Context()
 		if wait > 0 {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -319,9 +320,13 @@ func roundTrip(ctx context.Context, s *servers, name string) (time.Duration, llm
 
 // permissions are those of what only the owner may see.
 func (d *checkup) permissions() {
-	data := dataDir(d.cfg)
+	data := homeData(d.cfg)
 	st, err := os.Stat(data)
 	switch {
+	case d.now != nil && d.now.Data != "":
+		d.add("data folder", unwell, d.now.Data, "")
+	case syscall.Access(existing(data), 2) != nil:
+		d.add("data folder", unwell, data+" can't be written by this user", "make it writable: a robot comes up without, and forgets at power off what it learnt since")
 	case errors.Is(err, fs.ErrNotExist):
 		d.add("data folder", noted, data+" is made at the first run", "")
 	case err != nil:
@@ -347,14 +352,18 @@ func (d *checkup) permissions() {
 	}
 }
 
-func (d *checkup) disk() {
-	dir := dataDir(d.cfg)
+// existing is the folder, or the one above it that there is.
+func existing(dir string) string {
 	for {
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
-			break
+			return dir
 		}
 		dir = filepath.Dir(dir)
 	}
+}
+
+func (d *checkup) disk() {
+	dir := existing(homeData(d.cfg))
 	free, err := freeSpace(dir)
 	switch {
 	case err != nil:
@@ -378,7 +387,7 @@ func (d *checkup) board() {
 			return
 		}
 	case d.now.Board.Trouble != "":
-		d.add("blackboard", unwell, d.now.Board.Trouble, "")
+		d.add("blackboard", unwell, strings.TrimPrefix(d.now.Board.Trouble, "blackboard: "), "")
 		damages = d.now.Board.Damages
 	default:
 		damages = d.now.Board.Damages

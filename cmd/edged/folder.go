@@ -96,18 +96,6 @@ func nearby(dir string) string {
 	return ""
 }
 
-// dataDir is the data folder of the robot in dir, as far as it can be known.
-func dataDir(cfg *config.Config) string {
-	if cfg.Data != "" {
-		return cfg.Path(cfg.Data)
-	}
-	return filepath.Join(cfg.Dir(), ".edged")
-}
-
-func boardFile(cfg *config.Config) string { return absolute(filepath.Join(dataDir(cfg), "board.db")) }
-
-func traceDir(cfg *config.Config) string { return filepath.Join(dataDir(cfg), "trace") }
-
 // absolute is a path that means the same in another process.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {

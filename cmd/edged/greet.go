@@ -22,6 +22,9 @@ func runLines(r *robot) []string {
 		"page     " + r.page.state().String(),
 		"memory   " + r.memory.String(),
 	}
+	if r.dataTrouble != "" {
+		lines = append(lines, "DATA     "+r.dataTrouble)
+	}
 	for _, d := range r.board.Damages() {
 		lines = append(lines, "DAMAGED  blackboard: "+d.String())
 	}

@@ -51,6 +51,8 @@ type robot struct {
 	control  *socket
 	page     *page
 
+	dataTrouble string // why it works in a spare folder, if it does
+
 	words     *stopword.Words // that stop it
 	persons   *persons        // who can be asked
 	servers   *servers        // of models
@@ -222,22 +224,22 @@ func logger(level string) *slog.Logger {
 }
 
 func (r *robot) openBoard() error {
-	data := dataDir(r.cfg)
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return fmt.Errorf("data folder: %w; name another with the setting data", err)
+	home, err := r.openData()
+	if err != nil {
+		return err
 	}
-	var err error
+	file := filepath.Join(home, "board.db")
 	r.board, err = blackboard.Open(r.bus, blackboard.Options{
-		Path: filepath.Join(data, "board.db"), Log: r.log, Hold: true,
+		Path: file, Log: r.log, Hold: true,
 		Window: time.Duration(r.cfg.Board.Window), MaxValue: int(r.cfg.Board.MaxValue),
 		MaxSize: int64(r.cfg.Board.MaxSize), MaxRequests: int(r.cfg.Board.MaxRequests),
 	})
 	if err != nil {
-		return inUse("run", filepath.Join(data, "board.db"), err)
+		return inUse("run", file, err)
 	}
 	if !r.cfg.Trace.Off {
 		r.recorder, err = trace.Record(r.bus, trace.Options{
-			Dir: filepath.Join(data, "trace"), Size: int64(r.cfg.Trace.Size),
+			Dir: traceDir(r.cfg), Size: int64(r.cfg.Trace.Size),
 			Keep: time.Duration(r.cfg.Trace.Keep), Payload: int(r.cfg.Trace.Payload),
 		})
 	}

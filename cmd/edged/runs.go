@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -145,7 +144,7 @@ func readAs[T any](answer any) (v T, err error) {
 
 // leftRuns does what is asked in the data folder of a robot that doesn't run.
 func leftRuns(ctx context.Context, cfg *config.Config, q runsRequest) (any, error) {
-	file := filepath.Join(dataDir(cfg), "board.db")
+	file := boardFile(cfg)
 	if _, err := os.Stat(file); err != nil {
 		return nil, fmt.Errorf("runs: %s has no data yet", cfg.Name)
 	}

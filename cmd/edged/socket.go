@@ -45,7 +45,7 @@ func (r *robot) handlers() map[string]control.Handler {
 
 // openSocket opens the socket and the page.
 func (r *robot) openSocket() error {
-	server, err := control.Listen(filepath.Join(dataDir(r.cfg), "edged.sock"), r.handlers())
+	server, err := control.Listen(filepath.Join(dataDir(r.cfg), socketName), r.handlers())
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ type status struct {
 	MQTT    *mqtt.Stats       `json:"mqtt,omitempty"`
 	Trace   *trace.Stats      `json:"trace,omitempty"`
 	Page    pageState         `json:"page"`
+	Data    string            `json:"data,omitempty"` // why it works in a spare data folder, if it does
 
 	Models map[string]llm.QueueStatus `json:"models,omitempty"` // who waits for which server
 	Tree   background.Status          `json:"tree"`
@@ -81,7 +82,7 @@ func (r *robot) status() status {
 		Name: r.cfg.Name, Dir: absolute(r.cfg.Dir()), PID: os.Getpid(), Version: version,
 		Mode: "run", Sim: r.sim, Dry: r.dry, Time: time.Now().UTC(), Started: r.started.UTC(), Uptime: time.Since(r.started).Seconds(),
 		Scripts: running.Summary(), Memory: readMemory(r.memory), Machine: r.machine.read(), Bus: r.bus.Stats(), Board: r.board.Status(),
-		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Page: r.page.state(), Tree: r.tree.Status(),
+		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Page: r.page.state(), Data: r.dataTrouble, Tree: r.tree.Status(),
 	}
 	if refused != nil {
 		s.Reload = text(refused)
@@ -191,6 +192,9 @@ func (s *status) write(w io.Writer, all bool) {
 	fmt.Fprintf(w, "  %d collections, longest pause under %.2f ms, %d goroutines\n", m.Collections, m.Pause*1000, m.Goroutines)
 	fmt.Fprintf(w, "machine   %s\n", s.Machine)
 	s.writeBus(w, all)
+	if s.Data != "" {
+		fmt.Fprintf(w, "DATA      %s\n", s.Data)
+	}
 	b := s.Board
 	fmt.Fprintf(w, "board     %s, %d keys, %d changes not on disk yet, %d sets, %d commits, %d requests wait\n", b.Mode, b.Keys, b.Dirty, b.Sets, b.Commits, b.Requests)
 	if b.Trouble != "" {

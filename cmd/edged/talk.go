@@ -30,7 +30,7 @@ func (c *cli) meant(verb, dir string) (*control.Client, *config.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cl, err := control.Dial(filepath.Join(dataDir(cfg), "edged.sock"))
+	cl, err := control.Dial(filepath.Join(dataDir(cfg), socketName))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, cfg, nil
 	}

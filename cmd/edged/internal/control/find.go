@@ -46,7 +46,7 @@ func Announce(in Instance) (forget func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("control: announce: %w", err)
 	}
-	if err := owned(dir); err != nil {
+	if err := Owned(dir); err != nil {
 		return nil, err
 	}
 	b, err := json.Marshal(in)
@@ -60,8 +60,8 @@ func Announce(in Instance) (forget func(), err error) {
 	return func() { os.Remove(path) }, nil
 }
 
-// owned refuses a folder in a shared place that somebody else made.
-func owned(dir string) error {
+// Owned refuses a folder in a shared place that somebody else made.
+func Owned(dir string) error {
 	st, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("control: announce: %w", err)
@@ -78,7 +78,7 @@ func owned(dir string) error {
 // Running lists the robots of this user that run, by process number.
 func Running() []Instance {
 	dir := RuntimeDir()
-	if owned(dir) != nil {
+	if Owned(dir) != nil {
 		return nil
 	}
 	names, err := fs.Glob(os.DirFS(dir), "*.json")

@@ -42,6 +42,7 @@ function bar() {
   });
   banner('stopped', st.stop && `Stopped by ${st.stop.source}: ${st.stop.reason}`, '', new Date(st.stop?.time ?? 0).toLocaleTimeString());
   banner('reload', st.reload && 'The last edit was refused; the version before goes on.', 'bad', st.reload);
+  banner('data', st.data && 'Data folder: ' + st.data, 'bad');
   banner('trouble', st.board?.trouble && 'Blackboard: ' + st.board.trouble, 'bad');
   banner('damage', st.board?.damages && `Blackboard: ${st.board.damages.length} damaged`, 'bad', st.board?.damages?.map(d => `${d.what}: ${d.error}`).join('\n'));
   $('resume').hidden = st.mode !== 'stopped';
