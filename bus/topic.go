@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -15,8 +16,9 @@ var (
 
 const maxTopic = 1024
 
-// ValidTopic checks a topic name: UTF-8, 1 to 1024 bytes, no wildcard, no NUL
-// (MQTT 3.1.1 section 4.7).
+// ValidTopic checks a topic name: UTF-8, 1 to 1024 bytes, no wildcard, no NUL or
+// other control character (MQTT 5 sections 1.5.4 and 4.7): what is printed
+// somewhere must not drive a terminal.
 func ValidTopic(t string) error {
 	switch {
 	case t == "":
@@ -27,7 +29,7 @@ func ValidTopic(t string) error {
 	ascii := true
 	for i := 0; i < len(t); i++ {
 		switch c := t[i]; {
-		case c == '+' || c == '#' || c == 0:
+		case c == '+' || c == '#' || c < ' ' || c == 0x7f:
 			return fmt.Errorf("%w %q: %q is not allowed in a topic name", ErrTopic, t, c)
 		case c >= utf8.RuneSelf:
 			ascii = false
@@ -36,7 +38,21 @@ func ValidTopic(t string) error {
 	if !ascii && !utf8.ValidString(t) {
 		return fmt.Errorf("%w %q: it is not UTF-8", ErrTopic, t)
 	}
+	if !ascii && strings.ContainsFunc(t, unicode.IsControl) {
+		return fmt.Errorf("%w %q: control characters are not allowed in a topic name", ErrTopic, t)
+	}
 	return nil
+}
+
+// Runtime reports whether a topic is one of the runtime's own, where nobody else
+// may speak in its name: board/, edged/, message/ and request/.
+func Runtime(topic string) bool {
+	first, _, _ := strings.Cut(topic, "/")
+	switch first {
+	case "board", "edged", "message", "request":
+		return true
+	}
+	return false
 }
 
 // ValidFilter checks a topic filter: levels between slashes, + alone in a
@@ -49,7 +65,7 @@ func ValidFilter(f string) error {
 		return fmt.Errorf("%w: it is empty", ErrFilter)
 	case len(f) > maxTopic:
 		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrFilter, len(f), maxTopic)
-	case strings.IndexByte(f, 0) >= 0 || !utf8.ValidString(f):
+	case !utf8.ValidString(f) || strings.ContainsFunc(f, unicode.IsControl):
 		return fmt.Errorf("%w %q: it is not plain UTF-8", ErrFilter, f)
 	}
 	for rest, more := f, true; more; {

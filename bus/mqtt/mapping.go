@@ -111,22 +111,13 @@ func checkPrefix(p string) error {
 	return bus.ValidTopic(p)
 }
 
-// own are the first levels of the runtime's topics.
-func own(level string) bool {
-	switch level {
-	case "board", "edged", "message", "request":
-		return true
-	}
-	return false
-}
-
 // reach reports whether a filter in bus terms may carry a bus topic: the
 // runtime's own ones only by name.
 func reach(filter, topic string) bool {
-	level, _, _ := strings.Cut(topic, "/")
-	if !own(level) {
+	if !bus.Runtime(topic) {
 		return true
 	}
+	level, _, _ := strings.Cut(topic, "/")
 	named, _, _ := strings.Cut(filter, "/")
 	return named == level
 }
@@ -177,12 +168,12 @@ func (m *mapper) outward(topic string) verdict {
 // runtime reports whether a topic of the broker is where the runtime's own
 // topics go out.
 func (m *mapper) runtime(topic string) bool {
-	if level, _, _ := strings.Cut(topic, "/"); own(level) {
+	if bus.Runtime(topic) {
 		return true
 	}
 	for _, r := range m.Publish {
 		level, _, _ := strings.Cut(r.Filter, "/")
-		if !own(level) {
+		if !bus.Runtime(r.Filter) {
 			continue
 		}
 		at := m.OutPrefix + r.Prefix + strings.TrimPrefix(level+"/", r.Strip)

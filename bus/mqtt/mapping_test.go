@@ -78,7 +78,7 @@ func FuzzMapping(f *testing.F) {
 				t.Fatalf("%q → %q: %v", topic, v.topic, err)
 			}
 			level, _, _ := strings.Cut(v.topic, "/")
-			if own(level) && !strings.HasPrefix(outer+prefix+strings.TrimPrefix(filter, strip), level) {
+			if bus.Runtime(level) && !strings.HasPrefix(outer+prefix+strings.TrimPrefix(filter, strip), level) {
 				t.Fatalf("%q reached %q without naming it", filter, v.topic)
 			}
 			if back, ok := m.back(v.topic); ok && m.inward(back).topic != v.topic {

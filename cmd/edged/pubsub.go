@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"edged/bus"
 	"edged/cmd/edged/internal/control"
+	"edged/hw"
 )
 
 // The verbs pub and sub, and their side in the running robot.
@@ -140,6 +142,13 @@ func (r *robot) handlePub(ctx context.Context, with json.RawMessage, send func(a
 	var q pubRequest
 	if err := json.Unmarshal(with, &q); err != nil {
 		return control.Usagef("pub: %v", err)
+	}
+	if bus.Runtime(q.Topic) && q.Topic != hw.StopTopic {
+		fix := ""
+		if strings.HasPrefix(q.Topic, "board/") {
+			fix = "; 'edged bb set' sets a key"
+		}
+		return control.Usagef("pub: topic %q is the runtime's own: nobody else speaks there%s", q.Topic, fix)
 	}
 	var v any
 	if len(q.Payload) > 0 && string(q.Payload) != "null" {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"edged/bus"
+	"edged/hw"
 	"edged/starlark/value"
 )
 
@@ -188,17 +189,16 @@ func (b *Behaviour) mayPublish(c *value.Call, topic string) error {
 	if err := effect(c); err != nil {
 		return err
 	}
-	first, _, _ := strings.Cut(topic, "/")
-	instead := ""
-	switch first {
-	case "board":
-		instead = "set the key with bb.set"
-	case "request":
-		instead = "ask with bb.post_request"
-	case "message":
-		instead = "write with bus.send_message"
-	}
-	if instead != "" {
+	if bus.Runtime(topic) && topic != hw.StopTopic {
+		instead := ""
+		switch first, _, _ := strings.Cut(topic, "/"); first {
+		case "board":
+			instead = "set the key with bb.set"
+		case "request":
+			instead = "ask with bb.post_request"
+		case "message":
+			instead = "write with bus.send_message"
+		}
 		return &value.Error{Arg: "topic", Msg: fmt.Sprintf("topic %q is the runtime's own", topic), Hint: instead}
 	}
 	if err := bus.ValidTopic(topic); err != nil {

@@ -88,7 +88,7 @@ func TestNobodySpeaksForTheRuntime(t *testing.T) {
 	r.ready()
 	m := &mosquitto{t, r.port}
 	out := m.sub("#", "$SYS/#")
-	errors := r.listen("edged/error")
+	errors := r.listen("*")
 	topics := []string{"board/pose", "edged/scout/status", "edged/scout/safety", "edged/error", "request/plan", "message/scout", "edged/confirm/answer", "edged/safety/resume"}
 	for _, topic := range topics {
 		m.pub("-t", topic, "-m", "forged", "-r")
