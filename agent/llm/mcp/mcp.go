@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,7 @@ import (
 
 	"edged/agent/llm"
 	"edged/agent/llm/schema"
+	"edged/agent/llm/wire"
 )
 
 // ErrServer is wrapped by every failure of a server: it can't be reached, it
@@ -45,14 +47,16 @@ type Options struct {
 	Timeout time.Duration // of connecting and of one call; 10 s
 	Env     []string      // more of the environment for a stdio server, "KEY=value"
 	Header  http.Header   // of every request to an http server: a token, say
+	Hide    []string      // secrets in Env and Header: "***" stands for them in whatever the server says
 	Version string        // of this program, told to the server
 }
 
 // A Client is one server whose tools are used. It connects when first needed
 // and again after the connection broke; all methods may be called concurrently.
 type Client struct {
-	where string
-	o     Options
+	where  string
+	o      Options
+	hidden *strings.Replacer
 
 	mu      sync.Mutex // guards the rest; held while connecting, so that one does
 	session *mcp.ClientSession
@@ -76,7 +80,7 @@ func New(where string, o Options) (*Client, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
-	return &Client{where: where, o: o}, nil
+	return &Client{where: where, o: o, hidden: wire.Hide(o.Hide...)}, nil
 }
 
 // Where is the server as it was named.
@@ -159,7 +163,8 @@ func (c *Client) list(ctx context.Context, s *mcp.ClientSession) ([]llm.Tool, er
 
 // tool makes an agent's tool of a server's.
 func (c *Client) tool(t *mcp.Tool) (llm.Tool, error) {
-	params, err := described(t.InputSchema)
+	t.Title, t.Description = c.hidden.Replace(t.Title), c.hidden.Replace(t.Description)
+	params, err := c.described(t.InputSchema)
 	if err != nil {
 		return llm.Tool{}, fmt.Errorf("mcp: %s: tool %s: %w: %w", c.where, t.Name, llm.ErrBadSchema, err)
 	}
@@ -215,12 +220,12 @@ func (c *Client) origin() string {
 
 // described is a server's schema as a small model can be held to it, its words
 // quoted.
-func described(foreign any) (json.RawMessage, error) {
+func (c *Client) described(foreign any) (json.RawMessage, error) {
 	text, err := json.Marshal(foreign)
 	if err != nil {
 		return nil, err
 	}
-	s, err := schema.ParseLoose(text)
+	s, err := schema.ParseLoose([]byte(c.hidden.Replace(string(text))))
 	if err != nil {
 		return nil, err
 	}
@@ -314,12 +319,13 @@ func (c *Client) call(ctx context.Context, name string, args json.RawMessage) (j
 	if err != nil {
 		return nil, c.failed("call "+name, err)
 	}
-	words := text(res.Content)
+	words := c.hidden.Replace(text(res.Content))
 	if res.IsError {
 		return nil, fmt.Errorf("%s: %s", name, words)
 	}
 	if res.StructuredContent != nil {
-		return json.Marshal(res.StructuredContent)
+		out, err := json.Marshal(res.StructuredContent)
+		return json.RawMessage(c.hidden.Replace(string(out))), err
 	}
 	return json.Marshal(words)
 }
@@ -381,26 +387,24 @@ func (c *Client) transport() mcp.Transport {
 	if stdio {
 		words := strings.Fields(command)
 		cmd := exec.Command(words[0], words[1:]...)
-		cmd.Env = append(cmd.Environ(), c.o.Env...)
+		cmd.Env = append(inherited(), c.o.Env...)
 		return &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}
 	}
 	return &mcp.StreamableClientTransport{
 		Endpoint: c.where, MaxRetries: -1, MaxEventSize: 4 << 20,
-		HTTPClient: &http.Client{Transport: headers{c.o.Header}},
+		HTTPClient: wire.HTTP(c.o.Header, http.DefaultTransport),
 	}
 }
 
-// headers adds the author's headers to every request.
-type headers struct{ more http.Header }
-
-func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	if len(h.more) > 0 {
-		r = r.Clone(r.Context())
-		for k, v := range h.more {
-			r.Header[k] = v
+// inherited is what a program needs of the environment to run at all. The rest
+// is not its business: the robot's own may hold tokens.
+func inherited() (env []string) {
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
 		}
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return env
 }
 
 // drop forgets a session that broke.
@@ -415,6 +419,9 @@ func (c *Client) drop(s *mcp.ClientSession) {
 }
 
 func (c *Client) failed(doing string, err error) error {
+	if said := err.Error(); c.hidden.Replace(said) != said { // nobody decides by what is behind it
+		err = errors.New(c.hidden.Replace(said))
+	}
 	return fmt.Errorf("mcp: %s: %s: %w: %w", c.where, doing, ErrServer, err)
 }
 

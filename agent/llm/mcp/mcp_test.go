@@ -329,3 +329,35 @@ func TestWordsOfAServer(t *testing.T) {
 		t.Errorf("got %d tools, %v; want the one that was named", len(tools), err)
 	}
 }
+
+// TestSecretsOfAServer: it gets its token, and nobody else: not where it sends
+// requests on to, nor who reads what it says.
+func TestSecretsOfAServer(t *testing.T) {
+	const token = "s3cret-token"
+	server := sdk.NewServer(&sdk.Implementation{Name: "test"}, nil)
+	server.AddTool(&sdk.Tool{Name: "whoami", Description: "You are " + token, InputSchema: map[string]any{"type": "object"}},
+		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			said := "your token is " + r.Extra.Header.Get("Authorization")
+			if len(r.Params.Arguments) > 2 {
+				return nil, errors.New(said)
+			}
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: said}}}, nil
+		})
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(web.Close)
+	o := mcp.Options{Header: http.Header{"Authorization": {"Bearer " + token}}, Hide: []string{token}}
+	who := tool(t, connect(t, web.URL, o), "whoami")
+	out, err := who.Do(t.Context(), nil)
+	if err != nil || string(out) != `"your token is Bearer ***"` {
+		t.Errorf("got %s, %v; want that the token came, and not the token", out, err)
+	}
+	_, err = who.Do(t.Context(), json.RawMessage(`{"x":1}`))
+	if err == nil || strings.Contains(err.Error()+who.Doc, token) || !strings.Contains(err.Error(), "***") {
+		t.Errorf("got %v, %q; want both without the token", err, who.Doc)
+	}
+	moved := httptest.NewServer(http.RedirectHandler(web.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(moved.Close)
+	if _, err := connect(t, moved.URL, o).Tools(t.Context()); !errors.Is(err, mcp.ErrServer) || !strings.Contains(err.Error(), "sends requests on") {
+		t.Errorf("got %v, want that it is not asked", err)
+	}
+}

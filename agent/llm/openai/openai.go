@@ -78,7 +78,7 @@ func New(o Options) *Model {
 	if o.Key != "" {
 		h.Set("Authorization", "Bearer "+o.Key)
 	}
-	return &Model{o: o, wire: wire.New("openai", o.URL, wire.Options{Header: h, Transport: o.Transport})}
+	return &Model{o: o, wire: wire.New("openai", o.URL, wire.Options{Header: h, Secret: o.Key, Transport: o.Transport})}
 }
 
 // Name gives the model's name as scripts write it.

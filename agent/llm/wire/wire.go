@@ -2,8 +2,9 @@
 // answers in lines, and plain words for what goes wrong on the way.
 //
 // Its one rule: nothing a server sends is taken on trust. Lines, bodies and
-// error texts have a limit, and every failure becomes one of the sentinels of
-// package llm or the context's own error.
+// error texts have a limit, no server sends a request on to another one, and
+// every failure becomes one of the sentinels of package llm or the context's own
+// error, without the key that a server may have put into its words.
 //
 //	c := wire.New("ollama", "http://127.0.0.1:11434", wire.Options{})
 //	var v struct{ Version string }
@@ -36,6 +37,7 @@ const (
 // Options of a client; the zero value works.
 type Options struct {
 	Header    http.Header       // sent with every request
+	Secret    string            // in the header, and in no error
 	Transport http.RoundTripper // nil: TCP, with http_proxy and its kin of the environment
 }
 
@@ -45,14 +47,59 @@ type Options struct {
 type Client struct {
 	name   string // in front of errors
 	base   string
-	header http.Header
 	http   *http.Client
 	own    *http.Transport
+	hidden *strings.Replacer // takes what the header keeps secret out of a text
+}
+
+// HTTP is the client of a server that was named: it sends these headers with
+// every request, and asks nobody else. A server that sends a request on to
+// another address has failed: a prompt and a key would go along to whoever it
+// names.
+func HTTP(header http.Header, t http.RoundTripper) *http.Client {
+	return &http.Client{Transport: named{header, t}}
+}
+
+// named adds headers to requests and follows no redirection.
+type named struct {
+	header http.Header
+	to     http.RoundTripper
+}
+
+func (n named) RoundTrip(r *http.Request) (*http.Response, error) {
+	if len(n.header) > 0 {
+		r = r.Clone(r.Context())
+		for k, v := range n.header {
+			r.Header[k] = v
+		}
+	}
+	resp, err := n.to.RoundTrip(r)
+	if err != nil || resp.StatusCode/100 != 3 || resp.StatusCode == http.StatusNotModified {
+		return resp, err
+	}
+	_ = resp.Body.Close()
+	to := "another address"
+	if u, err := r.URL.Parse(resp.Header.Get("Location")); err == nil && u.Host != "" {
+		to = Excerpt(u.Scheme+"://"+u.Host+u.EscapedPath(), 120)
+	}
+	return nil, fmt.Errorf("it sends requests on to %s, which nobody named and which is not asked: if that is the server, write its address", to)
+}
+
+// Hide takes secrets out of a text: a server may put into its words what it was
+// sent.
+func Hide(secrets ...string) *strings.Replacer {
+	var pairs []string
+	for _, s := range secrets {
+		if len(s) > 3 { // else it is everywhere
+			pairs = append(pairs, s, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // New makes a client of the server at a base URL; no connection is made yet.
 func New(name, base string, o Options) *Client {
-	c := &Client{name: name, base: strings.TrimRight(base, "/"), header: o.Header}
+	c := &Client{name: name, base: strings.TrimRight(base, "/")}
 	if o.Transport == nil {
 		c.own = &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
@@ -64,7 +111,7 @@ func New(name, base string, o Options) *Client {
 		}
 		o.Transport = c.own
 	}
-	c.http = &http.Client{Transport: o.Transport}
+	c.http, c.hidden = HTTP(o.Header, o.Transport), Hide(o.Secret)
 	return c
 }
 
@@ -96,9 +143,6 @@ func (c *Client) Do(ctx context.Context, method, path string, in any) (*http.Res
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
-	}
-	for k, v := range c.header {
-		req.Header[k] = v
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -156,5 +200,5 @@ func (c *Client) Broken(ctx context.Context, err error) error {
 // Refused makes an error of what a server said instead of an answer. Status
 // is 0 for what it said in mid-stream.
 func (c *Client) Refused(status int, text string) error {
-	return fmt.Errorf("%s: %w: %s", c.name, Classify(status, text), text)
+	return fmt.Errorf("%s: %w: %s", c.name, Classify(status, text), c.hidden.Replace(text))
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -200,4 +201,47 @@ func TestLinesLikeSplit(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSentOn: where a server sends a request on to gets neither the prompt nor
+// the key, and the error says what to do.
+func TestSentOn(t *testing.T) {
+	var got atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+	defer other.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, to := range []string{other.URL + "/v1", "/elsewhere", "//" + strings.TrimPrefix(other.URL, "http://") + "/v1", ""} {
+			asked := 0
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked++
+				if to != "" {
+					w.Header().Set("Location", to)
+				}
+				w.WriteHeader(status)
+			}))
+			c := wire.New("x", web.URL, wire.Options{Header: http.Header{"Authorization": {"Bearer s3cret-key"}}, Secret: "s3cret-key"})
+			err := c.JSON(t.Context(), "POST", "/chat", map[string]any{"prompt": "x"}, nil)
+			if !errors.Is(err, llm.ErrServer) || !strings.Contains(err.Error(), "sends requests on") || asked != 1 {
+				t.Errorf("%d to %q: %v, asked %d times; want an error that names it, and one request", status, to, err, asked)
+			}
+			web.Close()
+		}
+	}
+	if n := got.Load(); n != 0 {
+		t.Errorf("%d requests reached a server that nobody named", n)
+	}
+}
+
+// TestKeyInErrors: what a server says of a key is told without it.
+func TestKeyInErrors(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(401)
+		fmt.Fprintf(w, `{"error":{"message":"Incorrect API key provided: %s."}}`, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+	}))
+	defer web.Close()
+	c := wire.New("x", web.URL, wire.Options{Header: http.Header{"Authorization": {"Bearer s3cret-key"}}, Secret: "s3cret-key"})
+	err := c.JSON(t.Context(), "POST", "/chat", nil, nil)
+	if err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "Incorrect API key provided: ***") {
+		t.Errorf("got %v, want it with *** for the key", err)
+	}
 }
