@@ -298,7 +298,7 @@ func (d *checkup) models(ctx context.Context, names []string) {
 func roundTrip(ctx context.Context, s *servers, name string) (time.Duration, llm.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, asksFor)
 	defer cancel()
-	m, err := s.model(name)
+	m, err := s.model(name, "")
 	if err != nil {
 		return 0, llm.Info{}, err
 	}
@@ -347,7 +347,7 @@ func (d *checkup) permissions() {
 		d.check("secret", err, name, "")
 	}
 	for _, host := range config.Names(d.cfg.Models.Keys) {
-		_, err := readSecret(d.cfg.Path(d.cfg.Models.Keys[host]))
+		_, err := readSecret(d.cfg.SecretPath(d.cfg.Models.Keys[host]))
 		d.check("key of "+host, err, "readable by its owner only", "")
 	}
 }

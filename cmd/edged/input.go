@@ -180,8 +180,8 @@ func readTraffic(file string) (map[string][]byte, error) {
 }
 
 // recorded gives the models of a record.
-func recorded(models map[string][]byte) func(name string) (llm.Model, error) {
-	return func(name string) (llm.Model, error) {
+func recorded(models map[string][]byte) func(name, key string) (llm.Model, error) {
+	return func(name, _ string) (llm.Model, error) {
 		text := models[name]
 		if text == nil {
 			return nil, &llm.Trouble{

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/agent/llm/mcp"
+	"edged/cmd/edged/internal/config"
+	"edged/starlark/lib"
 )
 
 // The verb mcp and its side in the running robot: other programs use its tools,
@@ -144,19 +147,28 @@ func relay(ctx context.Context, conn io.ReadWriteCloser, in io.Reader, out io.Wr
 	return err
 }
 
-// peers are the MCP servers whose tools scripts use, by address.
+// peers are the MCP servers whose tools scripts use, by address and what they
+// are sent.
 type peers struct {
 	mu      sync.Mutex // guards clients
 	clients map[string]*mcp.Client
 }
 
 // tools lists those of a server; it connects when first needed.
-func (p *peers) tools(ctx context.Context, address string) ([]llm.Tool, error) {
+func (p *peers) tools(ctx context.Context, s lib.ToolServer) ([]llm.Tool, error) {
+	o := mcp.Options{Version: version, Hide: s.Hide, Header: http.Header{}}
+	for _, name := range config.Names(s.Env) {
+		o.Env = append(o.Env, name+"="+s.Env[name])
+	}
+	for name, v := range s.Header {
+		o.Header.Set(name, v)
+	}
+	address := fmt.Sprint(s.Address, o.Env, s.Header)
 	p.mu.Lock()
 	c := p.clients[address]
 	if c == nil {
 		var err error
-		if c, err = mcp.New(address, mcp.Options{Version: version}); err != nil {
+		if c, err = mcp.New(s.Address, o); err != nil {
 			p.mu.Unlock()
 			return nil, err
 		}

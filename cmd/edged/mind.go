@@ -132,7 +132,7 @@ func (r *robot) warm(ctx context.Context) error {
 		if !served(name) {
 			continue
 		}
-		m, err := r.servers.model(name)
+		m, err := r.servers.model(name, "")
 		if w, ok := m.(llm.Warmer); ok && err == nil {
 			err = w.Warm(ctx)
 		}

@@ -125,7 +125,7 @@ func (c *cli) modelShow(cmd *cobra.Command, s *servers, args []string) error {
 	if err != nil {
 		return err
 	}
-	m, err := s.model(name)
+	m, err := s.model(name, "")
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (c *cli) modelShow(cmd *cobra.Command, s *servers, args []string) error {
 		}
 		out.Ollama = &d
 	}
-	if b, _, err := s.make(name); err == nil {
+	if b, _, err := s.make(name, ""); err == nil {
 		if b, ok := b.(*builtin.Model); ok {
 			k := b.Known()
 			out.Known = &k
@@ -287,7 +287,7 @@ func (c *cli) modelBench(with func(func(*cobra.Command, *servers, []string) erro
 			if err != nil {
 				return err
 			}
-			m, err := s.model(name)
+			m, err := s.model(name, "")
 			if err != nil {
 				return err
 			}

@@ -70,7 +70,7 @@ func (r *robot) brokerOptions() (broker.Options, error) {
 		TLS: broker.TLS{Cert: r.cfg.Path(m.TLS.Cert), Key: r.cfg.Path(m.TLS.Key), ClientCA: r.cfg.Path(m.TLS.ClientCA)},
 	}
 	for _, u := range m.Users {
-		file := r.cfg.Path(u.PasswordFile)
+		file := r.cfg.SecretPath(u.PasswordFile)
 		passwords, err := broker.Passwords(file)
 		if err != nil {
 			return o, fmt.Errorf("setting mqtt.users, %s: %w", u.Name, err)
@@ -232,7 +232,7 @@ func (l *mqttLink) newBridge() error {
 	}
 	l.bridge, err = mqtt.New(r.bus, mqtt.Options{
 		URL: m.URL, ClientID: id, Prefix: r.prefix(), Insecure: m.Insecure,
-		Username: m.Username, PasswordFile: r.cfg.Path(m.PasswordFile),
+		Username: m.Username, PasswordFile: r.cfg.SecretPath(m.PasswordFile),
 		TLS:     mqtt.TLS{CA: r.cfg.Path(m.TLS.CA), Cert: r.cfg.Path(m.TLS.Cert), Key: r.cfg.Path(m.TLS.Key)},
 		Mapping: r.mapping(), Discovery: r.discovery(),
 		Outbox: l.spool, Limit: int(m.Outbox.Limit), Bytes: int64(m.Outbox.Bytes), Overflow: overflow,

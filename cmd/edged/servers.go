@@ -31,11 +31,12 @@ type servers struct {
 	mu     sync.Mutex // guards the rest
 	ollama *ollama.Server
 	queues map[string]*llm.Queue // by the server's address
-	models map[string]llm.Model
+	models map[string]llm.Model  // by name, and behind a space the key
+	keys   map[string]string     // by name: what a script gave last
 }
 
 func newServers(cfg *config.Config, t *traffic) *servers {
-	return &servers{cfg: cfg, traffic: t, queues: map[string]*llm.Queue{}, models: map[string]llm.Model{}}
+	return &servers{cfg: cfg, traffic: t, queues: map[string]*llm.Queue{}, models: map[string]llm.Model{}, keys: map[string]string{}}
 }
 
 // The kinds of names that models have.
@@ -73,14 +74,20 @@ func modelName(name string) (string, error) {
 }
 
 // model gives the model of a name that has its kind in front; the same each
-// time. It may be called concurrently.
-func (s *servers) model(name string) (llm.Model, error) {
+// time. It may be called concurrently. Without a key it is the one that a script
+// gave for it, or the settings'.
+func (s *servers) model(name, key string) (llm.Model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.models[name]; m != nil {
+	if key != "" {
+		s.keys[name] = key
+	}
+	key = s.keys[name]
+	id := name + " " + key
+	if m := s.models[id]; m != nil {
 		return m, nil
 	}
-	m, server, err := s.make(name)
+	m, server, err := s.make(name, key)
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +97,12 @@ func (s *servers) model(name string) (llm.Model, error) {
 	if server != "" {
 		m = s.queue(server).Front(m)
 	}
-	s.models[name] = m
+	s.models[id] = m
 	return m, nil
 }
 
 // make makes a model and tells the address of its server, if it has one.
-func (s *servers) make(name string) (m llm.Model, server string, err error) {
+func (s *servers) make(name, key string) (m llm.Model, server string, err error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	switch kind {
 	case kindBuiltin:
@@ -121,8 +128,10 @@ func (s *servers) make(name string) (m llm.Model, server string, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		if o.Key, err = s.key(o.URL); err != nil {
-			return nil, "", err
+		if o.Key = key; key == "" {
+			if o.Key, err = s.key(o.URL); err != nil {
+				return nil, "", err
+			}
 		}
 		o.MaxTokens = int(s.cfg.Models.Predict)
 		return openai.New(o), o.URL, nil
@@ -188,8 +197,7 @@ func (s *servers) key(address string) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	path := s.cfg.Path(file)
-	b, err := readSecret(path)
+	b, err := readSecret(s.cfg.SecretPath(file))
 	if err != nil {
 		return "", fmt.Errorf("setting models.keys, %s: %w", u.Host, err)
 	}
@@ -264,7 +272,7 @@ func (s *servers) lookAt(ctx context.Context, name string) modelState {
 	if strings.HasPrefix(name, kindReplay+":") {
 		return modelState{Name: name, Info: llm.Info{Name: name, Tools: true, Warm: true}}
 	}
-	m, err := s.model(name)
+	m, err := s.model(name, "")
 	var info llm.Info
 	if err == nil {
 		info, err = llm.Describe(ctx, m)

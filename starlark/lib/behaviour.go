@@ -70,7 +70,7 @@ type Behaviour struct {
 	societies []*commune             // declared at top level, in order
 	record    *society.Log           // of their turns
 	served    map[string]bool        // names of server models that are used
-	known     map[string]llm.Model   // models by name
+	known     map[keyed]llm.Model    // models by name
 	warnings  []Problem              // for Check
 	durables  map[string]*durableRun // runs with a record
 	claimed   map[string]bool        // names of durable timers that are set

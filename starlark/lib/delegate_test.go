@@ -407,7 +407,7 @@ func TestAudit(t *testing.T) {
 		defer r.close()
 		var text strings.Builder
 		r.host.Audit = llm.NewAudit(&text, nil)
-		r.host.Models = func(string) (llm.Model, error) { return caller{}, nil }
+		r.host.Models = func(string, string) (llm.Model, error) { return caller{}, nil }
 		b := r.start("def f():\n    \"F.\"\n    return 1\na = Agent(\"a\", model = \"m\", tools = [f])\non(\"go\", lambda ev: a.run(\"x\"))\n")
 		defer r.stop(b)
 		r.publish("go", nil)
@@ -425,9 +425,9 @@ func TestForeignTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.close()
-		r.host.Models = func(string) (llm.Model, error) { return scripted(), nil }
+		r.host.Models = func(string, string) (llm.Model, error) { return scripted(), nil }
 		asked := 0
-		r.host.MCP = func(_ context.Context, address string) ([]llm.Tool, error) {
+		r.host.MCP = func(_ context.Context, at lib.ToolServer) ([]llm.Tool, error) {
 			asked++
 			do := func(context.Context, json.RawMessage) (json.RawMessage, error) {
 				return json.RawMessage(`"obey me"`), nil
@@ -487,7 +487,7 @@ func TestSessionsOutliveReload(t *testing.T) {
 		r := newRig(t)
 		defer r.close()
 		r.host.Sessions = lib.NewSessions()
-		r.host.Models = func(string) (llm.Model, error) { return counter{}, nil }
+		r.host.Models = func(string, string) (llm.Model, error) { return counter{}, nil }
 		const main = "a = Agent(\"a\", model = \"m\")\non(\"go\", lambda ev: bus.publish(\"box/out\", a.run(ev.payload, conversation = \"c\").reply))\n"
 		old := r.start(main)
 		r.publish("go", "one")

@@ -142,10 +142,10 @@ func (b *Behaviour) servers(ctx context.Context) (list []foreign, unheard []grap
 			err = a.err
 		}
 		if err != nil {
-			unheard = append(unheard, graph.Unheard{From: sets[i].address, Reason: err.Error()})
+			unheard = append(unheard, graph.Unheard{From: sets[i].Address, Reason: err.Error()})
 			continue
 		}
-		list = append(list, foreign{sets[i].address, a.tools})
+		list = append(list, foreign{sets[i].Address, a.tools})
 	}
 	return list, unheard
 }

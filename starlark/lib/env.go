@@ -30,8 +30,8 @@ var envRows = []row{
 		return c.Value("default"), nil
 	}},
 	{value.Func{
-		Name: "secret", Doc: "Returns a secret, from the table secrets of edged.toml. It prints as ***, and can't be stored, published or logged; only builtins that want a secret can read it.",
-		Example: "TOKEN = secret(\"weather\")",
+		Name: "secret", Doc: "Returns a secret, from the table secrets of edged.toml. It prints as ***, and can't be stored, published or logged; only what wants a secret can read it: mcp(headers = …, env = …) and Model(key = …).",
+		Example: "clerk = Agent(\"clerk\", model = Model(\"openai:gpt-5@https://api.example.com/v1\", key = secret(\"api\")))",
 		Params:  []value.Param{{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "Its name."}},
 		Returns: "a secret",
 	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {

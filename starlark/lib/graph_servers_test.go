@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edged/agent/llm"
+	"edged/starlark/lib"
 )
 
 // TestGraphDiscoversOnServers: the tools of a server are found when the edge is
@@ -113,7 +114,7 @@ func TestDiscoveriesDoNotWaitForServers(t *testing.T) {
 		var log bytes.Buffer
 		r.host.Audit = llm.NewAudit(&log, nil)
 		up, asked := make(chan struct{}), 0
-		r.host.MCP = func(ctx context.Context, _ string) ([]llm.Tool, error) {
+		r.host.MCP = func(ctx context.Context, _ lib.ToolServer) ([]llm.Tool, error) {
 			asked++
 			select {
 			case <-up:

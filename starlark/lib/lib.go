@@ -67,8 +67,10 @@ type Host struct {
 	Turns *society.Log
 	// Models gives the model of a server by its name, "ollama:qwen2.5:1.5b", or
 	// "builtin". It is called when a model is first asked, maybe more than once;
-	// whoever gives it puts a queue in front. Nil knows the embedded one only.
-	Models        func(name string) (llm.Model, error)
+	// whoever gives it puts a queue in front. The key is what the script gives
+	// for the server; with "" it is the one that was given last, or the
+	// settings'. Nil knows the embedded one only.
+	Models        func(name, key string) (llm.Model, error)
 	Memory        *memory.Memory           // what agents and scripts remember; nil remembers nothing
 	Sessions      *Sessions                // conversations; nil ends them with the behaviour
 	Audit         *llm.Audit               // has every call of a model; nil keeps none
@@ -82,9 +84,8 @@ type Host struct {
 	// its options if it has any. It returns soon after its context ends. Nil, or
 	// [graph.ErrLater]: nobody can be asked now, and a durable run waits.
 	Ask func(ctx context.Context, q Ask) (answer string, err error)
-	// MCP gives the tools of a Model Context Protocol server, "stdio:…" or
-	// "http://…"; nil knows none.
-	MCP func(ctx context.Context, address string) ([]llm.Tool, error)
+	// MCP gives the tools of a Model Context Protocol server; nil knows none.
+	MCP func(ctx context.Context, s ToolServer) ([]llm.Tool, error)
 
 	// GaveUp is told when a behaviour's supervision tree gave up; nil lets the
 	// rest of the robot go on.

@@ -58,7 +58,7 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 		host: h, folder: o.Folder, dir: folder, ownSessions: NewSessions(), grants: o.Grants, testing: o.testing, log: h.Log,
 		parts: make(map[part]int), inboxes: make(map[string]bool), agents: make(map[string]int),
 		durables: make(map[string]*durableRun), claimed: make(map[string]bool),
-		served: make(map[string]bool), known: make(map[string]llm.Model),
+		served: make(map[string]bool), known: make(map[keyed]llm.Model),
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
@@ -157,7 +157,7 @@ type module struct {
 // functions are the tables of everything scripts can say without one.
 func functions() [][]row {
 	return [][]row{
-		onRows, timerRows, plainMessageRows, agentRows, toolRows, intentRows, delegateRows, hookFormRows, memoryFormRows,
+		onRows, timerRows, plainMessageRows, agentRows, modelFormRows, toolRows, intentRows, delegateRows, hookFormRows, memoryFormRows,
 		backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, graphRows, guardrailRows, humanRows, boardFormRows, envRows,
 		societyRows, edgeRows, resolverRows, orderRows, artifactRows,
 	}
@@ -201,7 +201,7 @@ func kinds() [][]value.Entry {
 	return [][]value.Entry{
 		eventKind.Describe(), messageKind.Describe(), subscriptionKind.Describe(), timerKind.Describe(), contextKind.Describe(), viewKind.Describe(),
 		watchKind.Describe(), requestKind.Describe(), volunteerKind.Describe(), futureKind.Describe(), agentKind.Describe(), toolKind.Describe(),
-		toolsetKind.Describe(), intentKind.Describe(), intentsKind.Describe(), handoffKind.Describe(), hookKind.Describe(), stepKind.Describe(),
+		toolsetKind.Describe(), keyedKind.Describe(), intentKind.Describe(), intentsKind.Describe(), handoffKind.Describe(), hookKind.Describe(), stepKind.Describe(),
 		streamKind.Describe(), memoryKind.Describe(), promptKind.Describe(), resultKind.Describe(), declinedKind.Describe(), verdictKind.Describe(),
 		triggerKind.Describe(), unitKind.Describe(), poolKind.Describe(), poolContextKind.Describe(), communeKind.Describe(), interactionKind.Describe(),
 		edgeKind.Describe(), resolverKind.Describe(), appealKind.Describe(), orderKind.Describe(), stopKind.Describe(), artifactKind.Describe(),

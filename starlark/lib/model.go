@@ -28,8 +28,17 @@ import (
 // Models are named when a script loads and asked for when they are first
 // needed: loading and checking a folder talks to no server.
 
-// modelType is a model's name, Intents, or a list of them.
-var modelType = value.OneOrMany(value.Either(value.String, intentsKind.Type()))
+// modelType is a model's name, Model, Intents, or a list of them.
+var modelType = value.OneOrMany(value.Either(value.String, intentsKind.Type(), keyedKind.Type()))
+
+// keyed is a model of a server that wants a key.
+type keyed struct{ name, key string }
+
+var keyedKind = &value.Kind[*keyed]{
+	Name: "model", Doc: "A model of a server that wants a key, see Model.",
+	Attrs:  []value.Attr[*keyed]{{Name: "name", Doc: "Its name.", Type: value.String, Get: func(k *keyed) (any, error) { return k.name, nil }}},
+	String: func(k *keyed) string { return fmt.Sprintf("<model %s>", k.name) },
+}
 
 var modelRows = []row{
 	{value.Func{
@@ -64,6 +73,18 @@ var modelRows = []row{
 	}, (*Behaviour).modelInfo},
 }
 
+// modelFormRows are the calls that have no module in front.
+var modelFormRows = []row{
+	{value.Func{
+		Name: "Model", Doc: "A model of a server that wants a key, for wherever a model is named. The key goes to that server alone, and nowhere the server sends on to.",
+		Example: "clerk = Agent(\"clerk\", model = [Model(\"openai:gpt-5@https://api.example.com/v1\", key = secret(\"api\")), \"qwen2.5:1.5b\"])",
+		Params: []value.Param{
+			{Name: "name", Type: value.String, Required: true, Positional: true, Doc: "\"openai:NAME@URL\"."},
+			{Name: "key", Type: secretKind.Type(), Required: true, Doc: "What the server asks for."}},
+		Returns: "a model",
+	}, (*Behaviour).keyedModel},
+}
+
 // modelName is a model's name with its kind in front; the error says what is
 // wrong with it.
 func modelName(name string) (string, error) {
@@ -93,6 +114,30 @@ func onServer(name string) bool {
 type choice struct {
 	names []string   // canonical; of Intents "intent"
 	lists []*intents // beside names; nil but for Intents
+	keys  []string   // beside names; "" but for Model
+}
+
+func (b *Behaviour) keyedModel(c *value.Call) (starlark.Value, error) {
+	name, err := modelName(c.String("name"))
+	if err != nil {
+		return nil, c.Errorf("name", "argument \"name\": %v", err)
+	}
+	if !strings.HasPrefix(name, "openai:") {
+		return nil, c.Errorf("name", "argument \"name\": want \"openai:NAME@URL\": %s takes no key", name)
+	}
+	if err := b.may(c, "llm", name); err != nil {
+		return nil, err
+	}
+	k := &keyed{name, secretKind.Arg(c, "key").text}
+	if strings.ContainsFunc(k.key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return nil, c.Errorf("key", "argument \"key\": the secret is more than one line")
+	}
+	if b.host.Models != nil { // who only looks whether the model is there needs its key, too
+		if _, err := b.host.Models(k.name, k.key); err != nil {
+			return nil, err
+		}
+	}
+	return keyedKind.Wrap(k), nil
 }
 
 // modelChoice reads the argument model, and checks that the folder may use it.
@@ -107,10 +152,14 @@ func (b *Behaviour) choiceOf(c *value.Call, arg string) (choice, error) {
 	}
 	for _, v := range list {
 		if i, err := intentsKind.Unwrap(v); err == nil {
-			ch.names, ch.lists = append(ch.names, "intent"), append(ch.lists, i)
+			ch.names, ch.lists, ch.keys = append(ch.names, "intent"), append(ch.lists, i), append(ch.keys, "")
 			continue
 		}
-		name, err := modelName(string(v.(starlark.String)))
+		k, ok := keyedKind.As(v)
+		if !ok {
+			k = &keyed{name: string(v.(starlark.String))}
+		}
+		name, err := modelName(k.name)
 		if err != nil {
 			return ch, c.Errorf(arg, "argument %q: %v", arg, err)
 		}
@@ -129,7 +178,7 @@ func (b *Behaviour) choiceOf(c *value.Call, arg string) (choice, error) {
 			b.served[name] = true
 		}
 		b.mu.Unlock()
-		ch.names, ch.lists = append(ch.names, name), append(ch.lists, nil)
+		ch.names, ch.lists, ch.keys = append(ch.names, name), append(ch.lists, nil), append(ch.keys, k.key)
 	}
 	return ch, nil
 }
@@ -147,7 +196,7 @@ func (b *Behaviour) Models() []string {
 func (b *Behaviour) models(ch choice, sentences llm.Model, skipped func(context.Context, llm.Skip)) (llm.Model, error) {
 	links := make([]llm.Link, len(ch.names))
 	for i, name := range ch.names {
-		var m llm.Model = &lazy{b: b, name: name}
+		var m llm.Model = &lazy{b: b, name: name, key: ch.keys[i]}
 		switch {
 		case ch.lists[i] != nil:
 			m = ch.lists[i].model
@@ -166,8 +215,8 @@ func (b *Behaviour) models(ch choice, sentences llm.Model, skipped func(context.
 
 // lazy is a model that is made when it is first asked.
 type lazy struct {
-	b    *Behaviour
-	name string
+	b         *Behaviour
+	name, key string
 
 	mu sync.Mutex // guards m
 	m  llm.Model
@@ -183,7 +232,7 @@ func (l *lazy) get() (llm.Model, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.m == nil {
-		m, err := l.b.model(l.name)
+		m, err := l.b.model(l.name, l.key)
 		if err != nil {
 			return nil, err
 		}
@@ -220,28 +269,29 @@ func (l *lazy) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	return e.Embed(ctx, texts)
 }
 
-// model finds a model by its canonical name.
-func (b *Behaviour) model(name string) (llm.Model, error) {
+// model finds a model by its canonical name and its key.
+func (b *Behaviour) model(name, key string) (llm.Model, error) {
+	id := keyed{name, key}
 	b.mu.Lock()
-	m := b.known[name]
+	m := b.known[id]
 	b.mu.Unlock()
 	if m != nil {
 		return m, nil
 	}
-	m, err := b.makeModel(name)
+	m, err := b.makeModel(name, key)
 	if err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if other := b.known[name]; other != nil {
+	if other := b.known[id]; other != nil {
 		return other, nil
 	}
-	b.known[name] = m
+	b.known[id] = m
 	return m, nil
 }
 
-func (b *Behaviour) makeModel(name string) (llm.Model, error) {
+func (b *Behaviour) makeModel(name, key string) (llm.Model, error) {
 	kind, rest, _ := strings.Cut(name, ":")
 	trouble := func(err error, remedy string) error { return &llm.Trouble{Err: err, Model: name, Remedy: remedy} }
 	switch {
@@ -255,7 +305,7 @@ func (b *Behaviour) makeModel(name string) (llm.Model, error) {
 		}
 		return builtin.New(builtin.Options{Name: name, Data: text})
 	case b.host.Models != nil:
-		return b.host.Models(name)
+		return b.host.Models(name, key)
 	case name == "builtin":
 		return builtin.New(builtin.Options{})
 	}

@@ -128,7 +128,7 @@ func TestPriorities(t *testing.T) {
 		r := newRig(t)
 		defer r.close()
 		u := &urgency{}
-		r.host.Models = func(string) (llm.Model, error) { return u, nil }
+		r.host.Models = func(string, string) (llm.Model, error) { return u, nil }
 		b := r.start(`
 a = Agent("a", model = "m")
 BackgroundAgent(agent = Agent("bg", model = "m"), subscribe_to = "wake")
@@ -195,7 +195,7 @@ on("box/y", lambda ev: many.run("x"))
 func TestIsolatedAgents(t *testing.T) {
 	r := newRig(t)
 	defer r.close()
-	r.host.Models = func(string) (llm.Model, error) { return caller{}, nil }
+	r.host.Models = func(string, string) (llm.Model, error) { return caller{}, nil }
 	got := r.isolated(`
 def light(room, level):
     return "%s %d" % (room, level)

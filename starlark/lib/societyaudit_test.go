@@ -24,7 +24,7 @@ func TestSocietyIsAudited(t *testing.T) {
 		var text bytes.Buffer
 		r.host.Audit = llm.NewAudit(&text, nil)
 		m := replay.NewScript(replay.Call("go", map[string]any{"place": "dock"}), replay.Say("There."), replay.Say(`{"draft":"there"}`), replay.Say(`{"comments":"","verdict":"accept"}`))
-		r.host.Models = func(string) (llm.Model, error) { return m, nil }
+		r.host.Models = func(string, string) (llm.Model, error) { return m, nil }
 		b := r.start(`
 def go(place):
     """Drive.
@@ -84,7 +84,7 @@ func TestSocietyRunsSideBySide(t *testing.T) {
 		r := newRig(t)
 		defer r.close()
 		m := &together{}
-		r.host.Models = func(string) (llm.Model, error) { return m, nil }
+		r.host.Models = func(string, string) (llm.Model, error) { return m, nil }
 		b := r.start(`
 s = Society("home")
 e = s.connect(Agent("a", model = "m"), Agent("b", model = "m"), Oversight())
@@ -134,7 +134,7 @@ func TestTurnsAreCounted(t *testing.T) {
 			said = said[1:]
 			return llm.Message{Text: text, Usage: agent.Usage{Calls: 1, PromptTokens: 30, OutputTokens: 4}}, nil
 		})
-		r.host.Models = func(string) (llm.Model, error) { return m, nil }
+		r.host.Models = func(string, string) (llm.Model, error) { return m, nil }
 		b := r.start(`
 e = Society("home").connect(Agent("a", model = "m"), Agent("b", model = "m"), Oversight())
 on("go", lambda ev: e.run("x"))

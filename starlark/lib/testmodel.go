@@ -199,7 +199,7 @@ func newTestModels() *testModels {
 }
 
 // get is Host.Models.
-func (m *testModels) get(name string) (llm.Model, error) {
+func (m *testModels) get(name, _ string) (llm.Model, error) {
 	if name == "builtin" {
 		return builtin.New(builtin.Options{})
 	}
@@ -389,7 +389,7 @@ func (t *testRobot) serveMCP(c *value.Call) (starlark.Value, error) {
 	}
 	var list []llm.Tool
 	for _, x := range tools {
-		x.Tool.Foreign, x.Tool.Effect = true, llm.Write
+		x.Tool.Foreign, x.Tool.Effect, x.Tool.Origin = true, llm.Write, "mcp:"+c.String("address")
 		list = append(list, x.Tool)
 	}
 	t.models.mu.Lock()
@@ -399,12 +399,12 @@ func (t *testRobot) serveMCP(c *value.Call) (starlark.Value, error) {
 }
 
 // tools is Host.MCP.
-func (m *testModels) tools(_ context.Context, address string) ([]llm.Tool, error) {
+func (m *testModels) tools(_ context.Context, s ToolServer) ([]llm.Tool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	list, ok := m.served[address]
+	list, ok := m.served[s.Address]
 	if !ok {
-		return nil, fmt.Errorf("nobody is there; in a test, serve_mcp(%q, tools = […]) puts somebody there", address)
+		return nil, fmt.Errorf("nobody is there; in a test, serve_mcp(%q, tools = […]) puts somebody there", s.Address)
 	}
 	return list, nil
 }

@@ -58,7 +58,9 @@ light = Tool(set_light, effect = "write", limits = {"brightness": (0, 80)}, sent
 			{Name: "address", Type: value.String, Required: true, Positional: true, Doc: "\"stdio:COMMAND …\" or \"http://…\"."},
 			{Name: "only", Type: value.ListOf(value.String), Doc: "The tools that are wanted; all if missing."},
 			{Name: "read", Type: value.ListOf(value.String), Doc: "Those that change nothing; all others pass the gate."},
-			{Name: "prefix", Type: value.String, Default: "", Doc: "In front of their names, where two servers have the same."}},
+			{Name: "prefix", Type: value.String, Default: "", Doc: "In front of their names, where two servers have the same."},
+			{Name: "headers", Type: value.Dict, Doc: "What an http server is sent with every request, text or secrets: {\"Authorization\": secret(\"calendar\")}."},
+			{Name: "env", Type: value.Dict, Doc: "More of the environment of a program, text or secrets: {\"API_KEY\": secret(\"calendar\")}. Of the robot's own it has PATH, HOME, the language and the time zone."}},
 		Returns: "tools",
 	}, (*Behaviour).mcp},
 }

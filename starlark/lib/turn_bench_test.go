@@ -36,7 +36,7 @@ func BenchmarkTurn(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer board.Close()
-			h := &lib.Host{Name: "box", Bus: events, Board: board, Models: func(string) (llm.Model, error) { return instant{row.tool}, nil }}
+			h := &lib.Host{Name: "box", Bus: events, Board: board, Models: func(string, string) (llm.Model, error) { return instant{row.tool}, nil }}
 			folder := source("def add(n):\n    \"\"\"Add.\n\n    Args:\n      n (int, 0..9): number\n    \"\"\"\n    return n + 1\n\na = Agent(\"a\", model = \"m\", tools = [add])\n")
 			box, err := lib.Load(b.Context(), h, folder, lib.Options{Grants: lib.Grants{All: true}})
 			if err != nil {

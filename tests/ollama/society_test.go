@@ -60,7 +60,7 @@ func TestSociety(t *testing.T) {
 	}
 	turns := society.NewLog(nil, society.LogOptions{})
 	host := &lib.Host{Name: "team", Bus: b, Board: board, Turns: turns,
-		Models: func(name string) (llm.Model, error) { return server.Model(strings.TrimPrefix(name, "ollama:")), nil }}
+		Models: func(name, _ string) (llm.Model, error) { return server.Model(strings.TrimPrefix(name, "ollama:")), nil }}
 	robot, err := lib.Load(t.Context(), host, fstest.MapFS{"main.star": {Data: []byte(team)}}, lib.Options{Grants: lib.Grants{All: true}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // File is the name of a robot's settings in its folder.
@@ -232,6 +233,17 @@ func Default() Config {
 
 // Dir is the robot's folder.
 func (c *Config) Dir() string { return c.dir }
+
+// SecretPath is Path for a file that holds a secret: "secret:NAME" is the one of
+// that name in the table secrets.
+func (c *Config) SecretPath(name string) string {
+	if secret, ok := strings.CutPrefix(name, secretPrefix); ok {
+		name = c.Secrets[secret]
+	}
+	return c.Path(name)
+}
+
+const secretPrefix = "secret:"
 
 // Path is a file named in the settings: relative names are inside the robot's
 // folder, and $CREDENTIALS_DIRECTORY stands for what the service manager hands

@@ -57,6 +57,8 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[board]\nwindow = 3\n", `edged.toml:2:10`},
 		{"[mqtt]\nmax_packet = \"much\"\n", `"much" is no size: write 64MiB, 256KiB or a number of bytes`},
 		{"[mqtt\n", `edged.toml:1:`},
+		{"[secrets]\nbroker = \"x\"\n[mqtt]\npassword_file = \"secret:brokr\"\n", `mqtt.password_file: there is no secret "brokr"; did you mean "secret:broker"?`},
+		{"[models.keys]\nbox = \"secret:box\"\n", `models.keys, box: there is no secret "box"; add under [secrets]: box = "FILE"`},
 		{"log = \"inf\"\n", `log is "inf", not one of debug, info, warn, error, off; did you mean "info"?`},
 		{"[[mqtt.subscribe]]\nqos = 1\n", `entry 1 of [[mqtt.subscribe]] has no filter`},
 		{"[[mqtt.publish]]\nfilter = \"a\"\nqos = 3\n", `"a": qos is 3; use 0, 1 or 2`},
@@ -218,5 +220,22 @@ func TestEmptyVariables(t *testing.T) {
 	}
 	if c.Log != "info" || c.MQTT.Clients != 1024 || len(c.Env) != 0 {
 		t.Errorf("got log %q, %d clients, env %v; want info, 1024, none", c.Log, c.MQTT.Clients, c.Env)
+	}
+}
+
+// TestSecretPath: a setting may name a secret, and an address tells no password.
+func TestSecretPath(t *testing.T) {
+	c, err := Load(folder(t, "[secrets]\nbroker = \"pw\"\n[mqtt]\nurl = \"ssl://me:s3cret@box\"\npassword_file = \"secret:broker\"\n"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.SecretPath(c.MQTT.PasswordFile), c.Path("pw"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := c.SecretPath("own"), c.Path("own"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if all := fmt.Sprint(c.Values()); strings.Contains(all, "s3cret") {
+		t.Errorf("the settings tell the password: %s", all)
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding"
 	"fmt"
+	"net/url"
 	"reflect"
 	"sort"
 	"strconv"
@@ -63,13 +64,18 @@ func Keys() []string {
 func leaf(key string) bool { return contains(Keys(), key) }
 
 // Values lists every setting with its source. Secrets are files, so nothing
-// here is secret.
+// here is secret but a password in an address, which is not told.
 func (c *Config) Values() []Value {
 	var list []Value
 	for _, f := range fields(c) {
 		v := f.v.Interface()
 		if s, ok := v.(fmt.Stringer); ok {
 			v = s.String()
+		}
+		if s, ok := v.(string); ok {
+			if u, err := url.Parse(s); err == nil && u.User != nil {
+				v = u.Redacted()
+			}
 		}
 		list = append(list, Value{f.key, v, c.Source(f.key), f.doc})
 	}
@@ -172,6 +178,9 @@ func (c *Config) check() error {
 			return err
 		}
 	}
+	if err := c.checkSecrets(); err != nil {
+		return err
+	}
 	if err := c.checkModels(); err != nil {
 		return err
 	}
@@ -185,6 +194,30 @@ func (c *Config) check() error {
 		if _, ok := d["driver"].(string); !ok {
 			return &Error{Where: c.where("devices"), Msg: fmt.Sprintf("device %q has no driver", name), Hint: `write driver = "sysfs.sensor" or another that doc/configuration.md lists`}
 		}
+	}
+	return nil
+}
+
+// checkSecrets verifies that settings name secrets that are there.
+func (c *Config) checkSecrets() error {
+	named := map[string]string{"mqtt.password_file": c.MQTT.PasswordFile}
+	for _, u := range c.MQTT.Users {
+		named["mqtt.users, "+u.Name] = u.PasswordFile
+	}
+	for host, file := range c.Models.Keys {
+		named["models.keys, "+host] = file
+	}
+	for _, key := range Names(named) {
+		name, is := strings.CutPrefix(named[key], secretPrefix)
+		if _, ok := c.Secrets[name]; !is || ok {
+			continue
+		}
+		setting, _, _ := strings.Cut(key, ",")
+		e := &Error{Where: c.where(setting), Msg: fmt.Sprintf("%s: there is no secret %q", key, name), Hint: fmt.Sprintf("add under [secrets]: %s = \"FILE\"", name)}
+		if near := value.Nearest(name, Names(c.Secrets)); near != "" {
+			e.Hint = fmt.Sprintf("did you mean %q?", secretPrefix+near)
+		}
+		return e
 	}
 	return nil
 }
