@@ -32,6 +32,18 @@ func Main() int {
 	if code, ours := children(os.Args[1:]); ours {
 		return code
 	}
+	// Linux hands a signal for a process to its main thread, whatever that is doing.
+	// One that sits in the kernel, waiting for a disk that hangs, would take SIGUSR1
+	// or SIGTERM and stop nothing. So the main thread does nothing but wait here,
+	// where signals wake it.
+	runtime.LockOSThread()
+	code := make(chan int, 1)
+	go func() { code <- command() }()
+	return <-code
+}
+
+// command runs the command line.
+func command() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr}

@@ -288,12 +288,13 @@ func (r *robot) closeRig() {
 
 // stopTree ends what runs, the robot safe first.
 func (r *robot) stopTree() {
-	r.tellEnd()
+	r.stageEnd()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := r.rig.Safe(ctx, "the robot ends"); err != nil {
 		r.log.Error("not all actuators are at rest", "err", err)
 	}
+	r.bus.Deliver() // not before: who hears of it must not hold up the Rest
 	if err := errors.Join(r.scripts.stop(ctx), r.tree.Stop(ctx), r.link.close()); err != nil {
 		r.log.Warn("stopped with trouble", "err", err)
 	}

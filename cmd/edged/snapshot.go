@@ -169,10 +169,10 @@ func (r *robot) tellStart(ctx context.Context) {
 	})
 }
 
-// tellEnd says in the record that the robot ends: what happens from here on is
-// the end's doing.
-func (r *robot) tellEnd() {
-	_, _ = r.bus.Publish(context.Background(), "edged", endTopic, nil) // a closed bus has no record
+// stageEnd says in the record that the robot ends: what happens from here on is
+// the end's doing. It waits for nobody.
+func (r *robot) stageEnd() {
+	_, _ = r.bus.Stage(context.Background(), "edged", endTopic, nil) // a closed bus has no record
 }
 
 // modelRing keeps what models are asked and say in two files that take turns,

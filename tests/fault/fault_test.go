@@ -55,13 +55,24 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if code, ok := peer.AsRoot(envBinary + "=" + bin); ok {
+	more := []string{envBinary + "=" + bin}
+	if os.Geteuid() != 0 && peer.Required() {
+		edged, err := peer.Build()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		more = append(more, "PEER_EDGED="+edged)
+	}
+	if code, ok := peer.AsRoot(more...); ok {
+		peer.Clean()
 		if raceEnabled {
 			os.RemoveAll(filepath.Dir(bin))
 		}
 		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		peer.Clean()
 		if raceEnabled && os.Getenv(envBinary) == "" {
 			os.RemoveAll(filepath.Dir(bin))
 		}

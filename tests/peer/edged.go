@@ -19,6 +19,19 @@ var built struct {
 // tests call it calls [Clean] at the end of TestMain.
 func Edged(t testing.TB) string {
 	t.Helper()
+	bin, err := Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// Build is Edged for a TestMain: before tests are run as root, whose build cache
+// is another, it puts the path into PEER_EDGED, where Build looks first.
+func Build() (string, error) {
+	if bin := os.Getenv("PEER_EDGED"); bin != "" {
+		return bin, nil
+	}
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "edged-peer"); built.err != nil {
 			return
@@ -29,10 +42,7 @@ func Edged(t testing.TB) string {
 			built.err = fmt.Errorf("go build: %w\n%s", err, out)
 		}
 	})
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return filepath.Join(built.dir, "edged")
+	return filepath.Join(built.dir, "edged"), built.err
 }
 
 // Clean removes what [Edged] built.
