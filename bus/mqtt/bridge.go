@@ -31,6 +31,8 @@ type Bridge struct {
 	reason  string     // why there is no connection, "" = there is one
 
 	again chan struct{} // one token: announce again
+
+	refusals int // connections that ended at the marker; Serve's own
 }
 
 // New checks the options and starts listening to the bus: what is published
@@ -106,6 +108,8 @@ func (br *Bridge) State(topic, state string) {
 
 func (br *Bridge) status() string { return br.o.Prefix + "/status" }
 
+func (br *Bridge) marker() string { return br.o.Prefix + "/marker" }
+
 func (br *Bridge) why() string {
 	br.mu.Lock()
 	defer br.mu.Unlock()
@@ -155,7 +159,7 @@ func (br *Bridge) Serve(ctx context.Context) error {
 func (br *Bridge) connect(stop context.Context) (present bool, err error) {
 	ctx, cancel := context.WithCancelCause(stop)
 	defer cancel(nil)
-	l := &line{w: br.w, extra: br.birth, fail: cancel}
+	l := &line{w: br.w, extra: br.birth, fail: cancel, catchup: newCatchup(br.marker(), br.o.Settle, br.w.away())}
 	var raw net.Conn
 	unhook := func() bool { return true }
 	o := br.options(func() (net.Conn, error) {
@@ -194,17 +198,45 @@ func (br *Bridge) connect(stop context.Context) (present bool, err error) {
 	}
 	br.w.refresh()
 	br.up(present)
-	return present, br.carry(stop, ctx)
+	begin := time.Now()
+	err = br.carry(stop, ctx, l.catchup)
+	br.refusals = l.catchup.refusals(br.refusals, byPeer(err), time.Since(begin))
+	return present, err
 }
 
-// carry waits for the end of a connection and announces meanwhile. stop is who
-// wants the end, ctx ends with the connection too.
-func (br *Bridge) carry(stop, ctx context.Context) error {
+// carry waits for the end of a connection, announces and catches up meanwhile.
+// stop is who wants the end, ctx ends with the connection too.
+func (br *Bridge) carry(stop, ctx context.Context, c *catchup) error {
 	br.w.post(br.status(), []byte("online"))
 	br.w.everyState(func(topic string, state []byte) { br.w.post(topic, state) })
 	br.announce(ctx)
+	again := time.NewTimer(0) // to send a marker; then for the time to settle
+	defer again.Stop()
+	back, pause := c.back, markerTry
+	switch {
+	case !c.behind.Load():
+		again.Stop()
+		back = nil
+	case br.refusals >= refusedTimes:
+		again.Stop()
+		br.unmarked(c, "the broker ends the connection when it comes")
+	}
 	for {
 		select {
+		case <-back:
+			back = nil
+			again.Reset(c.settle)
+		case <-again.C:
+			if back == nil {
+				br.say(CaughtUpTopic, map[string]any{"queued": int64(c.queued.Load())})
+				continue
+			}
+			if pause >= br.o.Timeout {
+				br.unmarked(c, "it does not come back")
+			}
+			br.w.sendMarker(c)
+			again.Reset(pause)
+			pause = min(2*pause, br.o.Timeout)
 		case <-br.again:
 			br.announce(ctx)
 		case <-ctx.Done():
@@ -217,6 +249,12 @@ func (br *Bridge) carry(stop, ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// unmarked tells that what waited can't be told from news.
+func (br *Bridge) unmarked(c *catchup, why string) {
+	br.w.report(c.topic, fmt.Errorf("mqtt: the marker on %s: %s: what comes counts as queued, and moves nothing. "+
+		"Let the client %q publish and subscribe to that topic at the broker, or set act_on_queued", c.topic, why, br.o.ClientID))
 }
 
 func (br *Bridge) announce(ctx context.Context) {
@@ -255,6 +293,9 @@ func (br *Bridge) subscribe(ctx context.Context, c paho.Client) error {
 	}
 	if len(filters) == 0 {
 		return nil
+	}
+	if br.w.tells() {
+		filters[br.marker()] = 1
 	}
 	br.w.hear()
 	t := c.SubscribeMultiple(filters, nil).(*paho.SubscribeToken)

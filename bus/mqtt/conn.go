@@ -37,6 +37,8 @@ type conn struct {
 // sink takes what conn keeps from Paho. It is called on the reading goroutine
 // and must not block.
 type sink interface {
+	alive()   // a packet came
+	resumed() // the broker has kept our session, and sends what is in it
 	acknowledged(kind byte, id uint16)
 	arrived(p publish)
 	tooLarge(topic string, size int, qos byte, id uint16)
@@ -76,6 +78,7 @@ func (c *conn) next() error {
 	if err != nil {
 		return err
 	}
+	c.sink.alive()
 	switch h.kind {
 	case typePuback, typePubrec, typePubrel, typePubcomp:
 		if h.rest != 2 {
@@ -96,6 +99,14 @@ func (c *conn) next() error {
 			return c.skip(h)
 		}
 		return c.publish(h)
+	case typeConnack: // seen here, before any message can be
+		b, err := c.r.Peek(h.size + min(h.rest, 2))
+		if err != nil {
+			return unexpected(err)
+		}
+		if h.rest == 2 && b[h.size] == 1 && b[h.size+1] == 0 {
+			c.sink.resumed()
+		}
 	default:
 		if h.size+h.rest > c.max {
 			return fmt.Errorf("%w: type %d with %d bytes, at most %d are allowed", errTooLarge, h.kind, h.rest, c.max)

@@ -16,6 +16,7 @@ type line struct {
 	extra   func(topic string, payload []byte, retained bool) // the bridge's own subscription
 	refused bool                                              // the bus did not take a message; touched by arrived only
 	fail    func(error)                                       // ends the connection
+	catchup *catchup
 }
 
 var _ sink = (*line)(nil)
@@ -30,15 +31,19 @@ func (l *line) arrived(p publish) {
 		l.reply(typePubrec, id)
 		return
 	}
+	if l.catchup.returned(&p) {
+		l.reply(typePuback, id)
+		return
+	}
 	if l.extra != nil {
 		l.extra(topic, payload, p.retained)
 	}
-	c := news
-	if p.retained {
-		c = retained
+	a := l.catchup.arrival(&p)
+	if a.queued != "" {
+		l.catchup.queued.Add(1)
 	}
-	if c == retained || !l.heard(topic, payload) {
-		if err := l.w.receive(topic, payload, c); err != nil && qos > 0 {
+	if a.retained || !l.heard(topic, payload) {
+		if err := l.w.receive(topic, payload, a); err != nil && qos > 0 {
 			l.refused = true
 			l.fail(fmt.Errorf("message on %s: %w", printable(topic), err))
 			return
@@ -51,6 +56,16 @@ func (l *line) arrived(p publish) {
 		l.reply(typePubrec, id)
 	}
 }
+
+// alive implements sink.
+func (l *line) alive() {
+	now := time.Now()
+	l.w.seen.wall.Store(now.UnixNano())
+	l.w.seen.mono.Store(int64(now.Sub(l.w.born)))
+}
+
+// resumed implements sink.
+func (l *line) resumed() { l.catchup.behind.Store(l.w.tells()) }
 
 // twice reports whether a QoS 2 message was taken already and not released.
 func (l *line) twice(id uint16) bool {

@@ -33,6 +33,7 @@ type Stats struct {
 	Out       uint64 `json:"out"`                // messages handed to the network or the broker
 	Acked     uint64 `json:"acked"`              // QoS 1 and 2
 	Again     uint64 `json:"again"`              // sent again after a lost connection
+	Queued    uint64 `json:"queued"`             // of In: too old to be an order
 	Echoes    uint64 `json:"echoes"`             // our own messages that came back
 	Unchanged uint64 `json:"unchanged"`          // retained copies of what the bus keeps already
 	Malformed uint64 `json:"malformed"`          // could not be taken or sent as they are
@@ -52,13 +53,13 @@ type Stats struct {
 }
 
 type counters struct {
-	in, out, acked, again, echoes, unchanged, malformed, tooLarge, refused, forged, tellings, attempts atomic.Uint64
-	dropOffline, dropSlow, dropOldest, dropNew, unstored                                               atomic.Uint64
+	in, out, acked, again, queued, echoes, unchanged, malformed, tooLarge, refused, forged, tellings, attempts atomic.Uint64
+	dropOffline, dropSlow, dropOldest, dropNew, unstored                                                       atomic.Uint64
 }
 
 func (c *counters) stats() Stats {
 	return Stats{
-		In: c.in.Load(), Out: c.out.Load(), Acked: c.acked.Load(), Again: c.again.Load(), Echoes: c.echoes.Load(),
+		In: c.in.Load(), Out: c.out.Load(), Acked: c.acked.Load(), Again: c.again.Load(), Queued: c.queued.Load(), Echoes: c.echoes.Load(),
 		Unchanged: c.unchanged.Load(), Malformed: c.malformed.Load(), TooLarge: c.tooLarge.Load(),
 		Refused: c.refused.Load(), Forged: c.forged.Load(), Tellings: c.tellings.Load(), Attempts: c.attempts.Load(), DropOffline: c.dropOffline.Load(),
 		DropSlow: c.dropSlow.Load(), DropOldest: c.dropOldest.Load(), DropNew: c.dropNew.Load(), Unstored: c.unstored.Load(),
@@ -145,18 +146,9 @@ func (l *link) encode(e bus.Event, r Route, v verdict) ([]byte, bool) {
 // errBusy means that the bus did not take a message that it may take later.
 var errBusy = errors.New("the bus did not take it")
 
-// copied says what an inbound message is to those who keep the last one.
-type copied uint8
-
-const (
-	news     copied = iota
-	kept            // news that is kept
-	retained        // a copy from the broker's store
-)
-
 // receive makes an event of a message that came in. It returns errBusy when the
 // message should come again; everything else is counted, reported and over.
-func (l *link) receive(topic string, payload []byte, c copied) error {
+func (l *link) receive(topic string, payload []byte, a arrival) error {
 	v := l.inward(topic)
 	if v.err != nil {
 		l.reject(topic, v.err)
@@ -171,21 +163,26 @@ func (l *link) receive(topic string, payload []byte, c copied) error {
 		l.reject(topic, err)
 		return nil
 	}
-	if c == retained && l.known(v.topic, val) {
+	if a.retained && l.known(v.topic, val) {
 		return nil
 	}
 	if l.telling(v.topic, val) {
 		l.tellings.Add(1)
 		return nil
 	}
+	ctx := context.Background()
+	old := r.order(a, val, time.Now())
+	if old != nil {
+		ctx = bus.WithOld(ctx, *old)
+	}
 	publish := l.bus.Publish
 	switch {
-	case c == retained && !r.ActOnRetained:
+	case a.retained && !r.ActOnRetained:
 		publish = l.bus.Replay
-	case c != news:
+	case a.retained || a.keep:
 		publish = l.bus.Retain
 	}
-	if _, err := publish(context.Background(), l.source, v.topic, val); err != nil {
+	if _, err := publish(ctx, l.source, v.topic, val); err != nil {
 		if errors.Is(err, bus.ErrOverload) || errors.Is(err, bus.ErrClosed) {
 			l.refused.Add(1)
 			return errBusy
@@ -194,6 +191,9 @@ func (l *link) receive(topic string, payload []byte, c copied) error {
 		return nil
 	}
 	l.in.Add(1)
+	if old != nil && !a.retained {
+		l.queued.Add(1)
+	}
 	return nil
 }
 

@@ -180,11 +180,7 @@ func (lo *Local) take(topic string, payload []byte, _ byte, retain bool) error {
 	if lo.ann.wanted(topic, payload) {
 		lo.announce(context.Background())
 	}
-	c := news
-	if retain {
-		c = kept
-	}
-	return lo.receive(topic, payload, c)
+	return lo.receive(topic, payload, arrival{keep: retain})
 }
 
 func (lo *Local) send(e bus.Event, r Route, v verdict, payload []byte) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"edged/bus"
 )
@@ -26,6 +27,15 @@ type Route struct {
 	// ActOnRetained (Subscribe) takes a retained copy for news. Without it the
 	// event is marked Retained, and no actuator moves by it.
 	ActOnRetained bool
+	// ActOnQueued (Subscribe) takes what a broker kept while the robot was away
+	// for news. Without it the event is marked Queued, and nothing that it brings
+	// about moves an actuator.
+	ActOnQueued bool
+	// MaxAge (Subscribe) is how old an order may be; what is older is marked
+	// Queued. 0 is any age. Time names the field of the payload that says when it
+	// was sent ("sent", "header.stamp"): RFC 3339, or a number since 1970.
+	MaxAge time.Duration
+	Time   string
 }
 
 // Mapping says what crosses a link. A wildcard in first place doesn't reach
@@ -94,6 +104,9 @@ func (r Route) check() error {
 	}
 	if r.Filter == "*" {
 		return fmt.Errorf("use \"#\": MQTT has no \"*\"")
+	}
+	if r.MaxAge < 0 {
+		return fmt.Errorf("max_age %v: it can't be negative", r.MaxAge)
 	}
 	if r.QoS > 2 {
 		return fmt.Errorf("QoS %d: use 0, 1 or 2", r.QoS)

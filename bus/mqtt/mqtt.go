@@ -71,7 +71,11 @@ type Options struct {
 	Bytes    int64  // topics and payloads in the outbox; 16 MiB
 	Overflow bus.Overflow
 
-	MaxPacket int           // bytes of the largest packet, either way; 256 KiB
+	MaxPacket int // bytes of the largest packet, either way; 256 KiB
+	// Settle is how long after the marker is back (see catchup.go) what comes
+	// still counts as queued, for brokers that don't keep the order; 0 for those
+	// that do.
+	Settle    time.Duration
 	KeepAlive time.Duration // 30 s, whole seconds
 	Timeout   time.Duration // to connect, to subscribe, and for one write; 10 s
 	Backoff   time.Duration // before the first new attempt; 500 ms

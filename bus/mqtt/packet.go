@@ -83,13 +83,14 @@ type publish struct {
 	payload  []byte
 	qos      byte
 	retained bool
+	dup      bool
 	id       uint16
 }
 
 // parsePublish reads what follows the fixed header; the payload stays in b. If
 // the topic is that of the last message, no new string is made.
 func parsePublish(h header, b []byte, last string) (publish, error) {
-	p := publish{qos: h.qos(), retained: h.flags&1 != 0}
+	p := publish{qos: h.qos(), retained: h.flags&1 != 0, dup: h.flags&8 != 0}
 	n := 2
 	if len(b) >= 2 {
 		n += int(binary.BigEndian.Uint16(b))

@@ -61,10 +61,14 @@ func TestHeader(t *testing.T) {
 type sunk struct {
 	acks     []uint16
 	large    []string
+	sessions int
 	messages []publish
 }
 
 func (s *sunk) arrived(p publish) { s.messages = append(s.messages, p) }
+
+func (s *sunk) alive()   {}
+func (s *sunk) resumed() { s.sessions++ }
 
 func (s *sunk) acknowledged(kind byte, id uint16) { s.acks = append(s.acks, uint16(kind)<<12|id) }
 func (s *sunk) tooLarge(topic string, _ int, qos byte, id uint16) {

@@ -91,10 +91,10 @@ func TestReports(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 121 {
-			if err := l.receive("a\xff/b", []byte("1"), news); err != nil {
+			if err := l.receive("a\xff/b", []byte("1"), arrival{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.receive("c", []byte("{"), news); err != nil {
+			if err := l.receive("c", []byte("{"), arrival{}); err != nil {
 				t.Fatal(err)
 			}
 			if want := 2 * (1 + i/60); n != want {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"edged/bus"
@@ -36,6 +37,9 @@ type wire struct {
 	gone     []uint64 // to be removed from the outbox
 	drained  chan struct{}
 
+	born time.Time
+	seen struct{ wall, mono atomic.Int64 } // when the broker was heard last, by both clocks
+
 	wake chan struct{} // one token: there is something to write
 	tidy chan struct{} // one token: there is something to remove
 }
@@ -48,7 +52,7 @@ const (
 func newWire(l *link, o Options) *wire {
 	return &wire{
 		link: l, o: o, outbox: o.Outbox, q: newQueue(uint16(rand.Uint32())), echo: newEcho(),
-		received: map[uint16]bool{}, wake: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
+		received: map[uint16]bool{}, born: time.Now(), wake: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
 	}
 }
 
@@ -206,6 +210,16 @@ func (w *wire) connected(present bool) {
 	w.up, w.hears = true, present
 	w.pump()
 	token(w.wake)
+}
+
+// away is how long ago the broker was heard last, 0 if it never was. Time that
+// the machine slept counts, as does a step of the clock: better too long.
+func (w *wire) away() time.Duration {
+	wall := w.seen.wall.Load()
+	if wall == 0 {
+		return 0
+	}
+	return max(time.Since(w.born)-time.Duration(w.seen.mono.Load()), time.Duration(time.Now().UnixNano()-wall))
 }
 
 // hear is called when we subscribe: from now on the broker sends us echoes.

@@ -203,6 +203,7 @@ func routes(list []config.Route) []mqtt.Route {
 		out = append(out, mqtt.Route{
 			Filter: c.Filter, QoS: byte(c.QoS), Codec: mqtt.Codec(c.Codec), Strip: c.Strip, Prefix: c.Prefix,
 			Retain: c.Retain, Relay: c.Relay, ActOnRetained: c.ActOnRetained,
+			ActOnQueued: c.ActOnQueued, MaxAge: time.Duration(c.MaxAge), Time: c.Time,
 		})
 	}
 	return out
@@ -233,10 +234,10 @@ func (l *mqttLink) newBridge() error {
 	l.bridge, err = mqtt.New(r.bus, mqtt.Options{
 		URL: m.URL, ClientID: id, Prefix: r.prefix(), Insecure: m.Insecure,
 		Username: m.Username, PasswordFile: r.cfg.SecretPath(m.PasswordFile),
-		TLS:     mqtt.TLS{CA: r.cfg.Path(m.TLS.CA), Cert: r.cfg.Path(m.TLS.Cert), Key: r.cfg.Path(m.TLS.Key)},
+		TLS:     mqtt.TLS{CA: r.cfg.Path(m.TLS.CA), Cert: r.cfg.Path(m.TLS.Cert), Key: r.cfg.Path(m.TLS.Key), Name: m.TLS.Name},
 		Mapping: r.mapping(), Discovery: r.discovery(),
 		Outbox: l.spool, Limit: int(m.Outbox.Limit), Bytes: int64(m.Outbox.Bytes), Overflow: overflow,
-		MaxPacket: int(m.MaxPacket), KeepAlive: time.Duration(m.KeepAlive), Log: r.log,
+		MaxPacket: int(m.MaxPacket), KeepAlive: time.Duration(m.KeepAlive), Settle: time.Duration(m.Settle), Log: r.log,
 	})
 	return err
 }

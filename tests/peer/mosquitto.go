@@ -117,6 +117,13 @@ func (m *Mosquitto) Stop(sig syscall.Signal) {
 	}
 }
 
+// Reload has it read its files again.
+func (m *Mosquitto) Reload() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_ = m.cmd.Process.Signal(syscall.SIGHUP)
+}
+
 // Tool gives the path of one of mosquitto's programs, or of what they are run
 // with.
 func Tool(t testing.TB, name string) string {

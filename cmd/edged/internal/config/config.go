@@ -97,6 +97,8 @@ type MQTT struct {
 	MaxPacket    Size     `toml:"max_packet" doc:"largest packet, either way"`
 	KeepAlive    Duration `toml:"keep_alive" doc:"silence after which the outside broker is asked whether it is there"`
 
+	Settle Duration `toml:"settle" doc:"how long after it was away what an outside broker sends is still no order; 0s for one that keeps the order of all topics"`
+
 	InPrefix  string  `toml:"in_prefix" doc:"in front of the bus topic of everything that comes in"`
 	OutPrefix string  `toml:"out_prefix" doc:"in front of the MQTT topic of everything that goes out"`
 	Subscribe []Route `toml:"subscribe" doc:"what comes in; everything but the runtime's own topics if there is no list"`
@@ -112,14 +114,17 @@ type MQTT struct {
 
 // Route maps the topics of a filter in one direction.
 type Route struct {
-	Filter        string `toml:"filter"`
-	QoS           int64  `toml:"qos"`
-	Codec         string `toml:"codec"`
-	Strip         string `toml:"strip"`
-	Prefix        string `toml:"prefix"`
-	Retain        bool   `toml:"retain"`
-	Relay         bool   `toml:"relay"`
-	ActOnRetained bool   `toml:"act_on_retained"`
+	Filter        string   `toml:"filter"`
+	QoS           int64    `toml:"qos"`
+	Codec         string   `toml:"codec"`
+	Strip         string   `toml:"strip"`
+	Prefix        string   `toml:"prefix"`
+	Retain        bool     `toml:"retain"`
+	Relay         bool     `toml:"relay"`
+	ActOnRetained bool     `toml:"act_on_retained"`
+	ActOnQueued   bool     `toml:"act_on_queued"`
+	MaxAge        Duration `toml:"max_age"`
+	Time          string   `toml:"time"`
 }
 
 // Outbox bounds what waits for an outside broker.
@@ -160,6 +165,7 @@ type TLS struct {
 	Key      string `toml:"key" doc:"its key, readable by its owner only"`
 	ClientCA string `toml:"client_ca" doc:"who signs the certificates that clients of the broker inside must show"`
 	CA       string `toml:"ca" doc:"who signs the outside broker's certificate; the system's list if empty"`
+	Name     string `toml:"name" doc:"the outside broker's name in its certificate, if it isn't the host in mqtt.url"`
 }
 
 // Page sets up the operator's page.
@@ -219,7 +225,7 @@ func Default() Config {
 		},
 		Board: Board{Window: Duration(1e9), MaxValue: 1 << 20, MaxRequests: 65_536},
 		MQTT: MQTT{
-			Listen: "127.0.0.1:1883", Clients: 1024, MaxPacket: 256 << 10, KeepAlive: Duration(30e9),
+			Listen: "127.0.0.1:1883", Clients: 1024, MaxPacket: 256 << 10, KeepAlive: Duration(30e9), Settle: Duration(1e9),
 			Outbox: Outbox{Limit: 10_000, Bytes: 16 << 20, Overflow: "drop_oldest"},
 		},
 		Page:  Page{Listen: "127.0.0.1:7878"},

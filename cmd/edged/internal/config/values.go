@@ -171,6 +171,9 @@ func (c *Config) check() error {
 			if r.QoS < 0 || r.QoS > 2 {
 				return &Error{Where: c.where("mqtt." + dir), Msg: fmt.Sprintf("%q: qos is %d; use 0, 1 or 2", r.Filter, r.QoS)}
 			}
+			if err := r.oneWay(dir); err != nil {
+				return &Error{Where: c.where("mqtt." + dir), Msg: fmt.Sprintf("%q: %v", r.Filter, err)}
+			}
 		}
 	}
 	for i, e := range c.MQTT.Entities {
@@ -265,4 +268,24 @@ func Names[V any](m map[string]V) []string {
 	}
 	sort.Strings(names)
 	return names
+}
+
+// oneWay refuses what has no effect in a route's direction.
+func (r *Route) oneWay(dir string) error {
+	for _, o := range []struct {
+		key, dir string
+		set      bool
+	}{
+		{"retain", "publish", r.Retain}, {"relay", "publish", r.Relay},
+		{"act_on_retained", "subscribe", r.ActOnRetained}, {"act_on_queued", "subscribe", r.ActOnQueued},
+		{"max_age", "subscribe", r.MaxAge != 0}, {"time", "subscribe", r.Time != ""},
+	} {
+		if o.set && o.dir != dir {
+			return fmt.Errorf("%s is for [[mqtt.%s]]; here it has no effect", o.key, o.dir)
+		}
+	}
+	if r.Time != "" && (r.Codec == "text" || r.Codec == "bytes") {
+		return fmt.Errorf("time names a field, and the codec %q has none", r.Codec)
+	}
+	return nil
 }
