@@ -210,33 +210,40 @@ func (br *Bridge) carry(stop, ctx context.Context, c *catchup) error {
 	br.w.post(br.status(), []byte("online"))
 	br.w.everyState(func(topic string, state []byte) { br.w.post(topic, state) })
 	br.announce(ctx)
-	again := time.NewTimer(0) // to send a marker; then for the time to settle
-	defer again.Stop()
-	back, pause := c.back, markerTry
+	send := time.NewTimer(0) // a marker
+	defer send.Stop()
+	var sent time.Time // the marker that is not back
+	done, pause, came := c.done, markerTry, uint64(0)
 	switch {
 	case !c.behind.Load():
-		again.Stop()
-		back = nil
+		send.Stop()
+		done = nil
 	case br.refusals >= refusedTimes:
-		again.Stop()
+		send.Stop()
 		br.unmarked(c, "the broker ends the connection when it comes")
 	}
 	for {
 		select {
-		case <-back:
-			back = nil
-			again.Reset(c.settle)
-		case <-again.C:
-			if back == nil {
-				br.say(CaughtUpTopic, map[string]any{"queued": int64(c.queued.Load())})
-				continue
+		case <-send.C:
+			n, over := c.queued.Load(), time.Since(sent) > roundLimit
+			if n > came && !sent.IsZero() && !over { // it waits behind what comes
+				came, pause = n, markerTry
+			} else {
+				if pause >= br.o.Timeout || over && !sent.IsZero() {
+					br.unmarked(c, "it does not come back")
+				}
+				br.w.sendMarker(c)
+				sent = time.Now()
 			}
-			if pause >= br.o.Timeout {
-				br.unmarked(c, "it does not come back")
-			}
-			br.w.sendMarker(c)
-			again.Reset(pause)
+			send.Reset(pause)
 			pause = min(2*pause, br.o.Timeout)
+		case <-c.next:
+			pause, sent = markerTry, time.Time{}
+			send.Reset(c.settle)
+		case <-done:
+			done = nil
+			send.Stop()
+			br.say(CaughtUpTopic, map[string]any{"queued": int64(c.queued.Load())})
 		case <-br.again:
 			br.announce(ctx)
 		case <-ctx.Done():

@@ -39,9 +39,6 @@ func (l *line) arrived(p publish) {
 		l.extra(topic, payload, p.retained)
 	}
 	a := l.catchup.arrival(&p)
-	if a.queued != "" {
-		l.catchup.queued.Add(1)
-	}
 	if a.retained || !l.heard(topic, payload) {
 		if err := l.w.receive(topic, payload, a); err != nil && qos > 0 {
 			l.refused = true

@@ -72,9 +72,9 @@ type Options struct {
 	Overflow bus.Overflow
 
 	MaxPacket int // bytes of the largest packet, either way; 256 KiB
-	// Settle is how long after the marker is back (see catchup.go) what comes
-	// still counts as queued, for brokers that don't keep the order; 0 for those
-	// that do.
+	// Settle is how long nothing must come before what comes is news, after a
+	// connection took up a session: for brokers that send what they kept with
+	// pauses (see catchup.go).
 	Settle    time.Duration
 	KeepAlive time.Duration // 30 s, whole seconds
 	Timeout   time.Duration // to connect, to subscribe, and for one write; 10 s

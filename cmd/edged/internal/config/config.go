@@ -97,7 +97,7 @@ type MQTT struct {
 	MaxPacket    Size     `toml:"max_packet" doc:"largest packet, either way"`
 	KeepAlive    Duration `toml:"keep_alive" doc:"silence after which the outside broker is asked whether it is there"`
 
-	Settle Duration `toml:"settle" doc:"how long after it was away what an outside broker sends is still no order; 0s for one that keeps the order of all topics"`
+	Settle Duration `toml:"settle" doc:"pause after which an outside broker has sent what it kept while the robot was away; for those that send it slowly"`
 
 	InPrefix  string  `toml:"in_prefix" doc:"in front of the bus topic of everything that comes in"`
 	OutPrefix string  `toml:"out_prefix" doc:"in front of the MQTT topic of everything that goes out"`
@@ -225,7 +225,7 @@ func Default() Config {
 		},
 		Board: Board{Window: Duration(1e9), MaxValue: 1 << 20, MaxRequests: 65_536},
 		MQTT: MQTT{
-			Listen: "127.0.0.1:1883", Clients: 1024, MaxPacket: 256 << 10, KeepAlive: Duration(30e9), Settle: Duration(1e9),
+			Listen: "127.0.0.1:1883", Clients: 1024, MaxPacket: 256 << 10, KeepAlive: Duration(30e9),
 			Outbox: Outbox{Limit: 10_000, Bytes: 16 << 20, Overflow: "drop_oldest"},
 		},
 		Page:  Page{Listen: "127.0.0.1:7878"},
