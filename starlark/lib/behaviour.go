@@ -47,6 +47,7 @@ type Behaviour struct {
 	base  context.Context // what life ends with; a reload goes on with it
 	runs  runs
 	flows flows
+	clock wallClock
 
 	asking asking      // what people are asked now
 	live   atomic.Bool // its triggers count
@@ -74,6 +75,8 @@ type Behaviour struct {
 	warnings  []Problem              // for Check
 	durables  map[string]*durableRun // runs with a record
 	claimed   map[string]bool        // names of durable timers that are set
+	timers    map[string]*ticker     // durable timers, by name
+	missing   map[string]bool        // records whose function is not there; told
 	started   bool
 	stopped   bool
 	failed    []error // of parts that could not start
@@ -238,6 +241,7 @@ const afterCancel = 2 * time.Second
 // and runs may finish until ctx ends; then they are cancelled. The error says
 // what did not end. Calling it again does nothing more.
 func (b *Behaviour) Stop(ctx context.Context) error {
+	b.clock.note()
 	b.detach()
 	return b.finish(ctx)
 }

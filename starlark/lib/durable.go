@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
 	"sync"
 	"time"
 
@@ -54,9 +54,9 @@ type runRecord struct {
 }
 
 type waitRecord struct {
-	Filter   string    `json:"filter,omitempty"` // empty: a sleep
-	Deadline time.Time `json:"deadline"`         // zero is never
-	Policy   string    `json:"policy"`
+	Filter string `json:"filter,omitempty"` // empty: a sleep
+	due           // not set is never
+	Policy string `json:"policy"`
 }
 
 // durableRun is the durable side of one run: what it waited for, and what it
@@ -72,15 +72,20 @@ type durableRun struct {
 	ev      starlark.Value // what is handled
 	id      string
 	resumed bool
-	rec     runRecord
-	next    int // how many waits the code has come to
+	again   bool // after a restart; else it went over in a reload
+	next    int  // how many waits the code has come to
+
+	disk sync.Mutex // held while the record is written or deleted; guards over
+	over bool       // the run has ended
 
 	mu      sync.Mutex // guards the rest
+	rec     runRecord  // written by the run, or while it waits
 	kept    bool       // there is a record
 	waiting bool
 	got     bool // the event it waits for has come
 	handed  bool // the next version takes it up
 	wake    context.CancelFunc
+	left    *countdown        // of the wait that is on; nil is for ever
 	sub     *bus.Subscription // made beforehand for a resumed wait
 }
 
@@ -115,16 +120,20 @@ func (r *run) wait(c *value.Call, filter string, timeout time.Duration, accept f
 	if w == nil {
 		w = &waitRecord{Filter: filter, Policy: c.String("policy")}
 		if timeout >= 0 {
-			w.Deadline = time.Now().Add(timeout)
+			w.due = r.b.dueIn(timeout)
 		}
+		d.mu.Lock()
 		d.rec.Pending = w
+		d.mu.Unlock()
 		if err := d.keep(r, true); err != nil {
 			return nil, err
 		}
-	} else if w.Policy == "fire" {
+		return d.await(r, c, w, false, accept)
+	}
+	if w.Policy == "fire" && d.again {
 		return d.done(r, nil)
 	}
-	return d.await(r, c, w, accept)
+	return d.await(r, c, w, d.again, accept)
 }
 
 func waited(p *pastEvent) starlark.Value {
@@ -135,18 +144,19 @@ func waited(p *pastEvent) starlark.Value {
 }
 
 // await waits and notes what came.
-func (d *durableRun) await(r *run, c *value.Call, w *waitRecord, accept func(bus.Event) bool) (starlark.Value, error) {
-	ctx, wake := context.WithCancel(c.Context())
-	defer wake()
+func (d *durableRun) await(r *run, c *value.Call, w *waitRecord, again bool, accept func(bus.Event) bool) (starlark.Value, error) {
+	ctx, wake := context.WithCancelCause(c.Context())
+	defer wake(nil)
+	var left *countdown
+	if w.set() {
+		left = d.b.count(w.due, again, d.note, func() { wake(errTimeOver) })
+		defer left.stop()
+	}
 	d.mu.Lock()
-	d.waiting, d.got, d.wake = true, false, wake
+	d.waiting, d.got, d.wake, d.left = true, false, func() { wake(nil) }, left
 	sub := d.sub
 	d.sub = nil
 	d.mu.Unlock()
-	timeout := time.Duration(-1)
-	if !w.Deadline.IsZero() {
-		timeout = max(time.Until(w.Deadline), 0)
-	}
 	noted := func(e bus.Event) bool {
 		if accept != nil && !accept(e) {
 			return false
@@ -159,13 +169,18 @@ func (d *durableRun) await(r *run, c *value.Call, w *waitRecord, accept func(bus
 	var e bus.Event
 	var ok bool
 	var err error
-	if w.Filter == "" {
-		err = sleep(ctx, max(timeout, 0))
-	} else {
-		e, ok, err = d.b.nextOf(ctx, sub, w.Filter, timeout, noted)
+	switch {
+	case w.Filter != "":
+		e, ok, err = d.b.nextOf(ctx, sub, w.Filter, -1, noted)
+	case w.set():
+		<-ctx.Done()
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, errTimeOver) {
+		err = nil
 	}
 	d.mu.Lock()
-	d.waiting, d.wake = false, nil
+	d.waiting, d.wake, d.left = false, nil, nil
 	handed := d.handed
 	d.mu.Unlock()
 	switch {
@@ -179,15 +194,42 @@ func (d *durableRun) await(r *run, c *value.Call, w *waitRecord, accept func(bus
 	return d.done(r, nil)
 }
 
-// done notes the end of a wait.
+// errTimeOver ends a wait in which nothing came.
+var errTimeOver = errors.New("the time of the wait is over")
+
+// done notes the end of a wait: on disk before anything is done that follows
+// from it.
 func (d *durableRun) done(r *run, p *pastEvent) (starlark.Value, error) {
+	d.mu.Lock()
 	d.rec.Waited = append(d.rec.Waited, p)
 	d.rec.Pending = nil
-	return waited(p), d.keep(r, false)
+	d.mu.Unlock()
+	return waited(p), d.keep(r, true)
+}
+
+// note writes down what is left of the wait.
+func (d *durableRun) note(left due) {
+	d.mu.Lock()
+	if !d.waiting || d.got || d.rec.Pending == nil {
+		d.mu.Unlock()
+		return
+	}
+	w := *d.rec.Pending
+	w.due = left
+	d.rec.Pending = &w
+	d.mu.Unlock()
+	d.b.noted(d.keep(context.WithoutCancel(d.b.life), false))
 }
 
 func (d *durableRun) keep(ctx context.Context, sync bool) error {
+	d.disk.Lock()
+	defer d.disk.Unlock()
+	if d.over {
+		return nil
+	}
+	d.mu.Lock()
 	text, err := json.Marshal(d.rec)
+	d.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -218,6 +260,9 @@ func (d *durableRun) end(r *run) {
 	d.b.mu.Lock()
 	delete(d.b.durables, d.id)
 	d.b.mu.Unlock()
+	d.disk.Lock()
+	defer d.disk.Unlock()
+	d.over = true
 	if handed || r.Err() != nil && !errors.Is(context.Cause(r), errReplaced) {
 		return
 	}
@@ -231,9 +276,16 @@ func (d *durableRun) end(r *run) {
 // for has come. The bus must be paused.
 func (b *Behaviour) handoff() (stay map[string]bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	all := maps.Clone(b.durables)
+	b.mu.Unlock()
 	stay = make(map[string]bool)
-	for id, d := range b.durables {
+	for id, d := range all {
+		d.mu.Lock()
+		left := d.left
+		d.mu.Unlock()
+		if left != nil {
+			d.note(left.due())
+		}
 		d.mu.Lock()
 		if d.waiting && !d.got {
 			d.handed = true
@@ -261,25 +313,37 @@ func (b *Behaviour) resume(except map[string]bool, reload bool) {
 			b.drop("runs", id, fmt.Errorf("the record of a waiting run can't be read: %v", err))
 			continue
 		}
-		if rec.Pending != nil && rec.Pending.Policy == "drop" {
+		if rec.Pending != nil && rec.Pending.Policy == "drop" && !reload {
 			b.drop("runs", id, nil)
 			continue
 		}
 		fn := b.lookup(rec.Module, rec.Fn)
 		if fn == nil {
-			b.drop("runs", id, fmt.Errorf("%s: %s waited, and is not there any more", rec.Module, rec.Fn))
+			b.miss(id, fmt.Errorf("%s in %s waits, and is not there any more: the wait is kept until it is back", rec.Fn, rec.Module))
 			continue
 		}
 		cb, missing := makeCallback(fn, "event")
 		if missing != "" {
-			b.drop("runs", id, fmt.Errorf("%s: %s waited, and wants another argument now: %s", rec.Module, rec.Fn, missing))
+			b.miss(id, fmt.Errorf("%s in %s waits, and wants another argument now, %q: the wait is kept until it can be called with an event", rec.Fn, rec.Module, missing))
 			continue
 		}
-		b.takeUp(&durableRun{b: b, cb: cb, id: id, resumed: true, rec: rec, kept: true})
+		b.takeUp(&durableRun{b: b, cb: cb, id: id, resumed: true, again: !reload, rec: rec, kept: true})
 	}
 }
 
-// takeUp calls a handler again that was waiting.
+// miss tells, once, of a record that waits for its function.
+func (b *Behaviour) miss(id string, why error) {
+	b.mu.Lock()
+	told := b.missing[id]
+	b.missing[id] = true
+	b.mu.Unlock()
+	if !told {
+		b.report(b.life, "script:"+b.folder, why, bus.Event{})
+	}
+}
+
+// takeUp calls a handler again that was waiting. To the handler's mode it is a
+// run like any other.
 func (b *Behaviour) takeUp(d *durableRun) {
 	source := b.scriptSource(d.cb.at.File)
 	if w := d.rec.Pending; w != nil && w.Filter != "" {
@@ -295,159 +359,39 @@ func (b *Behaviour) takeUp(d *durableRun) {
 	b.mu.Lock()
 	b.durables[d.id] = d
 	b.mu.Unlock()
-	b.spawn(func() {
+	life, done := script.WithRole(b.life, "resumed after a restart"), func() {}
+	if l := b.listenerOf(&d.rec); l != nil {
+		life, done = l.adopt(life)
+	}
+	if !b.spawn(func() {
+		defer done()
 		ev := d.rec.Event.value()
-		r := &run{Context: context.Background(), life: script.WithRole(b.life, "resumed after a restart"), b: b, source: source, args: [1]starlark.Value{ev}, handler: true, durable: d}
+		r := &run{Context: context.Background(), life: life, b: b, source: source, args: [1]starlark.Value{ev}, handler: true, durable: d}
 		_, err := b.do(r, d.cb, ev)
 		d.end(r)
 		b.report(r, source+":"+d.cb.name, err, bus.Event{})
-	})
+	}) {
+		done()
+	}
+}
+
+// listenerOf finds the handler whose run a record is of.
+func (b *Behaviour) listenerOf(rec *runRecord) *listener {
+	for _, p := range b.all() {
+		l, ok := p.(*listener)
+		if !ok || l.inbox != nil || !l.hears(rec.Event.Topic) {
+			continue
+		}
+		if module, fn, ok := b.global(l.cb.fn); ok && module == rec.Module && fn == rec.Fn {
+			return l
+		}
+	}
+	return nil
 }
 
 // drop forgets a record that is of no use, and says why.
 func (b *Behaviour) drop(kind, id string, why error) {
 	if err := errors.Join(why, b.room(kind).Delete(b.life, id)); err != nil {
 		b.report(b.life, "script:"+b.folder, err, bus.Event{})
-	}
-}
-
-// timerRecord is a durable timer as it is kept.
-type timerRecord struct {
-	Module   string    `json:"module"`
-	Fn       string    `json:"fn"`
-	Task     any       `json:"task,omitempty"`
-	Deadline time.Time `json:"deadline"`
-	Policy   string    `json:"policy"`
-}
-
-func (b *Behaviour) after(c *value.Call) (starlark.Value, error) {
-	cb, err := newCallback(c, "fn", "task")
-	if err != nil {
-		return nil, err
-	}
-	tree, err := c.Tree("task")
-	if err != nil {
-		return nil, err
-	}
-	task, err := c.Return(tree)
-	if err != nil {
-		return nil, err
-	}
-	delay := c.Duration("delay")
-	k := &ticker{what: "after " + delay.String(), at: where(c), loaded: script.Loading(c.Thread), delay: func() time.Duration { return delay }}
-	k.lane = lane{b: b, cb: cb, mode: "parallel", role: k.what, source: b.scriptSource(cb.at.File), offered: []starlark.Value{task}}
-	if !script.Loading(c.Thread) {
-		k.lane.cause = context.WithoutCancel(c.Context())
-	}
-	k.lane.after = func(*run) { b.forget(k) }
-	if c.Bool("durable") {
-		name := c.String("name")
-		if name == "" {
-			name = cb.name
-		}
-		if strings.HasPrefix(name, "lambda") {
-			return nil, c.Errorf("fn", "argument \"fn\": a lambda can't be found again after a restart: want a global function")
-		}
-		k.durable(name, timerRecord{Task: tree, Policy: c.String("policy")}, delay)
-	}
-	if err := b.attach(c, k); err != nil {
-		return nil, err
-	}
-	return timerKind.Wrap(k), nil
-}
-
-// durable makes a timer one that is kept under a name.
-func (k *ticker) durable(name string, rec timerRecord, delay time.Duration) {
-	b := k.lane.b
-	k.name = name
-	k.prepare = func() error {
-		now := time.Now()
-		text, kept := b.room("timers").Get(name)
-		var old timerRecord
-		b.mu.Lock()
-		again := !b.claimed[name] && !b.started
-		b.claimed[name] = true
-		b.mu.Unlock()
-		if again && kept && json.Unmarshal(text, &old) == nil {
-			rec.Deadline = old.Deadline
-			late := !now.Before(old.Deadline)
-			switch {
-			case rec.Policy == "fire":
-				rec.Deadline = now
-			case rec.Policy == "drop" && late:
-				b.drop("timers", name, nil)
-				k.delay = nil
-				return nil
-			}
-		} else {
-			rec.Deadline = now.Add(delay)
-			var ok bool
-			if rec.Module, rec.Fn, ok = b.global(k.lane.cb.fn); !ok {
-				return fmt.Errorf("after: %s can't be found again after a restart: want a global function", k.lane.cb)
-			}
-			text, err := json.Marshal(rec)
-			if err != nil {
-				return err
-			}
-			if err := b.room("timers").Put(b.life, name, text, true); err != nil {
-				return err
-			}
-		}
-		k.delay = func() time.Duration { return max(rec.Deadline.Sub(now), 0) }
-		return nil
-	}
-	// The record goes when the run is over: a crash in between calls it again.
-	k.lane.after = func(r *run) {
-		b.forget(k)
-		if r.Err() == nil {
-			b.drop("timers", name, nil)
-		}
-	}
-}
-
-// resumeTimers takes up the durable timers that no top level declares: those
-// set by handlers.
-func (b *Behaviour) resumeTimers(reload bool) {
-	now := time.Now()
-	for name, text := range b.room("timers").All() {
-		b.mu.Lock()
-		claimed := b.claimed[name]
-		b.claimed[name] = true
-		b.mu.Unlock()
-		if claimed {
-			continue
-		}
-		var rec timerRecord
-		err := json.Unmarshal(text, &rec)
-		fn := b.lookup(rec.Module, rec.Fn)
-		late := !now.Before(rec.Deadline)
-		switch {
-		case err != nil || fn == nil:
-			b.drop("timers", name, fmt.Errorf("timer %q: %s in %s is not there any more", name, rec.Fn, rec.Module))
-			continue
-		case rec.Policy == "drop" && late:
-			b.drop("timers", name, nil)
-			continue
-		case rec.Policy == "fire":
-			rec.Deadline = now
-		}
-		cb, missing := makeCallback(fn, "task")
-		task, err := value.FromGo(rec.Task)
-		if missing != "" || err != nil {
-			b.drop("timers", name, fmt.Errorf("timer %q: %s can't be called with the task: %s %v", name, rec.Fn, missing, err))
-			continue
-		}
-		k := &ticker{what: "after, " + name, name: name, delay: func() time.Duration { return max(rec.Deadline.Sub(now), 0) }}
-		k.lane = lane{b: b, cb: cb, mode: "parallel", role: k.what, source: b.scriptSource(cb.at.File), offered: []starlark.Value{task}}
-		k.lane.after = func(r *run) {
-			b.forget(k)
-			if r.Err() == nil {
-				b.drop("timers", name, nil)
-			}
-		}
-		b.remember(k)
-		if err := k.start(); err != nil {
-			b.report(b.life, k.lane.source, err, bus.Event{})
-		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"time"
 
 	"go.starlark.net/starlark"
 
@@ -54,6 +55,10 @@ type Host struct {
 	Env    func(name string) (string, bool)  // per-device values; nil knows none
 	Secret func(name string) (string, error) // ErrNoSecret for what is none; nil knows none
 	Data   *os.Root                          // the robot's own data folder, for store
+
+	// Wall is the clock on the wall; time.Now if nil. It may be set at any time,
+	// forward or back: only what a record says is compared with it.
+	Wall func() time.Time
 
 	Library fs.FS         // the files behind @edged//; nil is Library()
 	Limits  script.Limits // of one call; zero fields are the defaults of package script

@@ -58,6 +58,7 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 		host: h, folder: o.Folder, dir: folder, ownSessions: NewSessions(), grants: o.Grants, testing: o.testing, log: h.Log,
 		parts: make(map[part]int), inboxes: make(map[string]bool), agents: make(map[string]int),
 		durables: make(map[string]*durableRun), claimed: make(map[string]bool),
+		timers: make(map[string]*ticker), missing: make(map[string]bool),
 		served: make(map[string]bool), known: make(map[keyed]llm.Model),
 	}
 	if b.log == nil {

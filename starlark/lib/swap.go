@@ -105,6 +105,7 @@ func handQueue(from, to *bus.Subscription) (moved int, lost []string) {
 // see [Behaviour.Takeover].
 func Swap(ctx context.Context, old, next *Behaviour) error {
 	resume := next.host.Bus.Pause()
+	old.clock.note()
 	next.before.Store(old)
 	defer next.before.Store(nil)
 	if err := next.begin(old.base); err != nil {

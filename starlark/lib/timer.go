@@ -122,13 +122,18 @@ type ticker struct {
 	at      script.Position
 	trigger background.Trigger
 	delay   func() time.Duration // of a timer that fires once, instead of trigger
-	prepare func() error         // called before it starts; may set delay to nil: never
+	prepare func() error         // called before it starts
+	count   func() *countdown    // begins a durable one; nil: it never fires
 	loaded  bool                 // declared at top level: the next version declares its own
 	name    string               // of a durable one
 
+	disk sync.Mutex // held while its record is written or deleted; guards over
+	over bool       // its function has been called
+
 	mu     sync.Mutex // guards the rest
 	stop   func()
-	due    time.Time // of one that fires once
+	due    time.Time  // of one that fires once
+	left   *countdown // of a durable one
 	closed bool
 }
 
@@ -145,10 +150,14 @@ func (k *ticker) start() error {
 			return err
 		}
 	}
-	if k.trigger == nil {
-		if k.delay == nil {
-			return nil
+	if k.name != "" {
+		if k.count != nil {
+			k.left = k.count()
+			k.stop = k.left.stop
 		}
+		return nil
+	}
+	if k.trigger == nil {
 		wait := k.delay()
 		k.due = time.Now().Add(wait)
 		t := b.host.Bus.Timers().After(wait, k.lane.fire)
