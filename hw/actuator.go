@@ -62,9 +62,9 @@ type order struct {
 	ctx    context.Context // the caller's: its end cancels the command, its cause is the command's
 	source string
 	cmd    command
-	hold   time.Duration
-	by     *Goal      // that drives; nil for a command of its own
-	done   chan error // has room for the one answer
+	hold   time.Duration // 0 is for ever
+	by     *Goal         // that drives; nil for a command of its own
+	done   chan error    // has room for the one answer
 }
 
 // answer tells the caller, if it has not been told: a ramp carries out one
@@ -153,7 +153,7 @@ func (a *actuator) order(ctx context.Context, source string, cmd any) (*order, e
 		return nil, fmt.Errorf("hw: %s: %w", a.name, err)
 	}
 	o := &order{ctx: ctx, source: source, cmd: c, hold: a.limits.Hold, done: make(chan error, 1)}
-	if c.hold > 0 && o.hold != Steady {
+	if c.hold > 0 {
 		o.hold = c.hold
 	}
 	return o, nil
@@ -204,7 +204,7 @@ func (a *actuator) post(o *order) error {
 	a.drop(ErrReplaced)
 	a.next, a.last, a.target = o, o, nil
 	a.active = true
-	if o.hold != Steady {
+	if o.hold > 0 {
 		a.lives(now, o.hold)
 	} else {
 		a.until = time.Time{}

@@ -248,7 +248,8 @@ func TestNamesAndClaims(t *testing.T) {
 			{Hold: 6 * time.Second}, {Rate: -1}, {Rate: nan()},
 			{Fields: map[string]Range{"v": {Min: 1, Max: 0}}}, {Fields: map[string]Range{"v": {Max: math.Inf(1)}}},
 			{Fields: map[string]Range{"v": {Min: nan()}}}, {Fields: map[string]Range{"v": {Min: 1, Max: 2}}}, // rest is outside
-			{Fields: map[string]Range{"hold": {Max: 1}}},
+			{Fields: map[string]Range{"hold": {Max: 1}}}, {Hold: -1}, {Hold: 25 * time.Hour, Stays: true}, {Keeps: true},
+			{Keeps: true, Stays: true, Hold: time.Second},
 		} {
 			if r.AddActuator(&motor{name: "z"}, l) == nil {
 				t.Errorf("limits %+v: no error", l)
@@ -261,30 +262,143 @@ type claimed struct{ motor }
 
 func (*claimed) Claims() []string { return []string{"pinctrl/17"} }
 
-type limited struct{ motor }
+type limited struct {
+	motor
+	limits Limits
+}
 
-func (*limited) Limits() Limits { return Limits{Fields: map[string]Range{"v": {Min: -1, Max: 1}}} }
+func (l *limited) Limits() Limits { return l.limits }
 
+// The wiring may narrow what a device can stand, and widens nothing.
 func TestWiringNarrows(t *testing.T) {
-	inBubble(t, Options{}, func(r *bench) {
-		if err := r.AddActuator(&limited{motor{name: "a"}}, Limits{Fields: map[string]Range{"v": {Min: -2, Max: 1}}}); err == nil || !strings.Contains(err.Error(), "wider than the device's") {
-			t.Errorf("got %v", err)
-		}
-		if err := r.AddActuator(&limited{motor{name: "b"}}, Limits{Fields: map[string]Range{"x": {Max: 1}}}); err == nil {
-			t.Error("unknown field: no error")
-		}
-		if err := r.AddActuator(&limited{motor{name: "c"}}, Limits{Fields: map[string]Range{"v": {Min: -0.2, Max: 0.2}}, Hold: Steady}); err != nil {
+	device := Limits{
+		Fields: map[string]Range{"v": {Min: -1, Max: 1, Slew: 2, Rest: 0.5}, "w": {Min: -3, Max: 3}},
+		Words:  []string{"mode", "on"}, Rate: 10, Hold: time.Second,
+	}
+	lamp := Limits{Words: []string{"on"}, Stays: true}
+	field := func(r Range) Limits { return Limits{Fields: map[string]Range{"v": r}} }
+	for name, c := range map[string]struct {
+		device, wiring Limits
+		want           string // of the error
+	}{
+		"lower":            {device, field(Range{Min: -1.01, Max: 1}), "wider than the device's -1..1"},
+		"higher":           {device, field(Range{Min: -1, Max: 1.01}), "wider than the device's -1..1"},
+		"unknown field":    {device, Limits{Fields: map[string]Range{"x": {Max: 1}}}, `no field "x"`},
+		"unknown word":     {device, Limits{Words: []string{"on", "off"}}, `no field "off"`},
+		"longer":           {device, Limits{Hold: 1001 * time.Millisecond}, "hold 1.001s is longer than the device's 1s"},
+		"stays":            {device, Limits{Stays: true}, "its commands can't stay"},
+		"keeps":            {lamp, Limits{Keeps: true}, "its commands can't stay"},
+		"hold below zero":  {lamp, Limits{Hold: -1}, "hold -1ns"},
+		"hold of a year":   {lamp, Limits{Hold: 8760 * time.Hour}, "longer than 24h"},
+		"hold of what may": {Limits{}, Limits{Hold: 5001 * time.Millisecond}, "longer than 5s"},
+	} {
+		inBubble(t, Options{}, func(r *bench) {
+			err := r.AddActuator(&limited{motor{name: "m"}, c.device}, c.wiring)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v, want %q", name, err, c.want)
+			}
+		})
+	}
+	for name, c := range map[string]struct{ device, wiring, want Limits }{
+		"nothing said": {device, Limits{}, device},
+		"all narrower": {
+			device, Limits{Fields: map[string]Range{"v": {Min: -0.5, Max: 0.6, Slew: 1}}, Words: []string{"on"}, Rate: 5, Hold: time.Second / 2},
+			Limits{Fields: map[string]Range{"v": {Min: -0.5, Max: 0.6, Slew: 1, Rest: 0.5}, "w": {Min: -3, Max: 3}}, Words: []string{"on"}, Rate: 5, Hold: time.Second / 2},
+		},
+		"slew and rate no faster": {
+			device, Limits{Fields: map[string]Range{"v": {Min: -1, Max: 1, Slew: 3}}, Rate: 20},
+			device,
+		},
+		"the edges": {device, Limits{Fields: map[string]Range{"v": {Min: -1, Max: 1}}, Hold: time.Second}, device},
+		"a lamp":    {lamp, Limits{}, lamp},
+		"a lamp of ten minutes": {
+			lamp, Limits{Hold: 10 * time.Minute},
+			Limits{Words: []string{"on"}, Stays: true, Hold: 10 * time.Minute},
+		},
+		"what says nothing has the rig's": {Limits{}, Limits{}, Limits{Hold: 500 * time.Millisecond}},
+		"a rate where there was none":     {Limits{}, Limits{Rate: 3}, Limits{Rate: 3, Hold: 500 * time.Millisecond}},
+	} {
+		inBubble(t, Options{}, func(r *bench) {
+			if err := r.AddActuator(&limited{motor{name: "m"}, c.device}, c.wiring); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			got, ok := r.Limits("m")
+			if !ok || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", c.want) {
+				t.Errorf("%s:\n got %+v\nwant %+v", name, got, c.want)
+			}
+		})
+	}
+	inBubble(t, Options{}, func(r *bench) { // and the gate asks for the narrow ones
+		if err := r.AddActuator(&limited{motor{name: "m"}, device}, field(Range{Min: -0.2, Max: 0.6})); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.do("c", map[string]any{"v": 0.3}); !errors.Is(err, ErrLimit) {
+		if err := r.do("m", map[string]any{"v": 0.7}); !errors.Is(err, ErrLimit) {
 			t.Errorf("got %v", err)
 		}
-		if err := r.do("c", map[string]any{"v": 0.2}); err != nil {
+		if err := r.do("m", map[string]any{"v": 0.5}); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Second)
-		if s := r.Devices()[0]; !s.AtRest { // Steady is not the wiring's to say
-			t.Errorf("not at rest: %+v", s)
+		if _, ok := r.Limits("x"); ok {
+			t.Error("limits of what is not there")
+		}
+	})
+}
+
+// What stays is as it was told until it is told otherwise, or stopped, or its hold
+// is over; what keeps stays as it is at a stop, too.
+func TestStays(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		on := map[string]any{"on": true}
+		words := []string{"on"}
+		lamp := r.add(&motor{name: "lamp"}, Limits{Words: words, Stays: true})
+		heater := r.add(&motor{name: "heater"}, Limits{Words: words, Stays: true, Hold: 10 * time.Minute})
+		night := r.add(&motor{name: "night"}, Limits{Words: words, Stays: true, Keeps: true})
+		for _, name := range []string{"lamp", "heater", "night"} {
+			if err := r.do(name, on); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10*time.Minute - time.Millisecond)
+		synctest.Wait()
+		want(t, "a heater before its hold is over", heater.notes(), `{"on":true}`)
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		want(t, "a heater", heater.notes(), `{"on":true} rest`)
+		time.Sleep(48 * time.Hour)
+		synctest.Wait()
+		want(t, "a lamp", lamp.notes(), `{"on":true}`)
+		want(t, "a lamp that keeps", night.notes(), `{"on":true}`)
+
+		if err := r.do("lamp", map[string]any{"on": false, "hold": "2h"}); err != nil { // its own lifetime
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		want(t, "a lamp for two hours", lamp.notes(), `{"on":true} {"on":false} rest`)
+		if err := r.do("lamp", map[string]any{"on": true, "hold": "25h"}); !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), "at most 24h") {
+			t.Errorf("for longer than a day: %v", err)
+		}
+		if err := r.do("night", map[string]any{"on": true, "hold": 1}); !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), "no effect") {
+			t.Errorf("a hold of what keeps: %v", err)
+		}
+		if err := r.do("lamp", on); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Stop(r.t.Context(), "cli", "operator"); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "a lamp at a stop", lamp.notes(), `{"on":true} {"on":false} rest {"on":true} rest`)
+		if err := r.do("night", on); !errors.Is(err, ErrStopped) {
+			t.Errorf("a lamp while the robot is stopped: %v", err)
+		}
+		want(t, "what was told of the lamp that keeps", strings.Join(r.said("hw/night/set"), "\n"), `{"by":"test","command":{"on":true}}`)
+		for _, s := range r.Devices() {
+			if s.Name == "night" && (!s.AtRest || fmt.Sprint(s.Value) != "map[on:true]") {
+				t.Errorf("the lamp that keeps: %+v, want at rest and on", s)
+			}
+			if s.Name == "lamp" && s.Value != nil {
+				t.Errorf("the lamp: %+v, want nothing told", s)
+			}
 		}
 	})
 }

@@ -260,15 +260,15 @@ func (g *Goal) set(s State, feedback any) {
 }
 
 // end gives the goal its terminal state, if it has none, and brings the
-// actuator to its safe state, unless its commands are Steady. Whoever waits for
-// the goal goes on when the end has its place in the order of events, so what
+// actuator to its safe state, unless it has done its work on one that Stays. Whoever
+// waits for the goal goes on when the end has its place in the order of events, so what
 // they publish comes after it.
 func (g *Goal) end(s State, result any, reason string) bool {
 	if !g.settle(s, result, reason) {
 		return false
 	}
 	defer close(g.done)
-	if a := g.a; a != nil && !(s == Succeeded && a.limits.Hold == Steady) {
+	if a := g.a; a != nil && !(s == Succeeded && a.limits.Stays) {
 		a.rest(nil, cause{g.cause, g.source, "goal " + string(s)}, ErrReplaced)
 	}
 	g.tell()

@@ -13,11 +13,6 @@ import (
 	"edged/bus"
 )
 
-// Steady as Limits.Hold says that commands have no lifetime. It is for
-// actuators whose every state is harmless, a lamp or a display; never for what
-// moves or heats.
-const Steady time.Duration = -1
-
 // Limits say which commands an actuator may get. A command is a JSON object
 // of numbers, texts and switches; a bare value is short for {"value": …}. A
 // field that is not named here is refused, letter case included, so nothing
@@ -27,8 +22,24 @@ type Limits struct {
 	Words  []string         // texts and switches
 	Rate   float64          // commands per second that are let through; 0 = any
 	// Hold is how long a command lasts that is not refreshed: then the actuator
-	// goes to Rest. 0 is the rig's default, 5 s the most; see [Steady].
+	// goes to Rest. For what moves 0 is the rig's default, and 5 s the most; for
+	// what Stays 0 is for ever, and a day the most.
 	Hold time.Duration
+	// Stays is for what merely stays as it was told, a lamp, a relay or a fan, and
+	// never for what moves, a motor or a servo: a command has no lifetime unless it
+	// or Hold says so.
+	Stays bool
+	// Keeps says that Rest leaves the device as it is: a lamp that goes on burning
+	// at a stop. It has to be one that Stays.
+	Keeps bool
+}
+
+// most is the longest lifetime of a command.
+func (l *Limits) most() time.Duration {
+	if l.Stays {
+		return 24 * time.Hour
+	}
+	return maxHold
 }
 
 // A Range limits one number of a command.
@@ -45,8 +56,15 @@ type Bounds struct {
 }
 
 func (l Limits) valid() error {
-	if l.Hold > maxHold {
-		return fmt.Errorf("hold %v is longer than %v", l.Hold, maxHold)
+	switch {
+	case l.Hold < 0:
+		return fmt.Errorf("hold %v", l.Hold)
+	case l.Hold > l.most():
+		return fmt.Errorf("hold %v is longer than %v", l.Hold, l.most())
+	case l.Keeps && !l.Stays:
+		return errors.New("what moves can't stay as it is at a stop")
+	case l.Keeps && l.Hold > 0:
+		return errors.New("hold has no effect: at rest it stays as it is")
 	}
 	for _, n := range slices.Sorted(maps.Keys(l.Fields)) {
 		r := l.Fields[n]
@@ -65,7 +83,8 @@ func (l Limits) valid() error {
 	return nil
 }
 
-// within narrows the limits of a device by those of the wiring.
+// within narrows the limits of a device by those of the wiring. What rests where,
+// and whether it moves, is the device's to say.
 func (l Limits) within(device Limits) (Limits, error) {
 	out := device
 	out.Fields = maps.Clone(device.Fields)
@@ -80,12 +99,26 @@ func (l Limits) within(device Limits) (Limits, error) {
 		if r.Slew == 0 || d.Slew > 0 && d.Slew < r.Slew {
 			r.Slew = d.Slew
 		}
+		r.Rest = d.Rest
 		out.Fields[n] = r
+	}
+	for _, w := range l.Words {
+		if !slices.Contains(device.Words, w) {
+			return out, fmt.Errorf("the device has no field %q", w)
+		}
+	}
+	if len(l.Words) > 0 {
+		out.Words = l.Words
 	}
 	if l.Rate > 0 && (out.Rate == 0 || l.Rate < out.Rate) {
 		out.Rate = l.Rate
 	}
-	if l.Hold != 0 && !(l.Hold == Steady && device.Hold != Steady) {
+	switch {
+	case l.Stays && !device.Stays, l.Keeps && !device.Keeps:
+		return out, errors.New("the device moves: its commands can't stay")
+	case l.Hold != 0 && device.Hold != 0 && l.Hold > device.Hold:
+		return out, fmt.Errorf("hold %v is longer than the device's %v", l.Hold, device.Hold)
+	case l.Hold != 0:
 		out.Hold = l.Hold
 	}
 	return out, nil
@@ -113,7 +146,10 @@ func (l *Limits) parse(cmd any) (c command, err error) {
 	c.fields = make(map[string]any, len(in))
 	for n, v := range in {
 		if n == "hold" {
-			if c.hold, err = lifetime(v); err != nil {
+			if l.Keeps {
+				return c, fmt.Errorf("%w: hold has no effect: at rest it stays as it is", ErrLimit)
+			}
+			if c.hold, err = lifetime(v, l.most()); err != nil {
 				return c, err
 			}
 			continue
@@ -182,24 +218,29 @@ func plain(cmd any) (any, error) {
 }
 
 // lifetime reads a hold: seconds, or a duration in words.
-func lifetime(v any) (time.Duration, error) {
+func lifetime(v any, most time.Duration) (time.Duration, error) {
 	var d time.Duration
 	switch x := v.(type) {
 	case int64:
-		if x > 0 && x <= 5 {
-			d = time.Duration(x) * time.Second
-		}
+		d = seconds(float64(x), most)
 	case float64:
-		if x > 0 && x <= 5 {
-			d = time.Duration(x * float64(time.Second))
-		}
+		d = seconds(x, most)
 	case string:
 		d, _ = time.ParseDuration(x)
 	}
-	if d <= 0 || d > maxHold {
-		return 0, fmt.Errorf("%w: hold = %v; a command lasts more than 0 and at most %v", ErrLimit, v, maxHold)
+	if d <= 0 || d > most {
+		return 0, fmt.Errorf("%w: hold = %v; a command lasts more than 0 and at most %v", ErrLimit, v, most)
 	}
 	return d, nil
+}
+
+// seconds is a duration, 0 if it is out of range: compared before it is multiplied,
+// which could overflow.
+func seconds(x float64, most time.Duration) time.Duration {
+	if !(x > 0 && x <= most.Seconds()) {
+		return 0
+	}
+	return time.Duration(x * float64(time.Second))
 }
 
 // step gives what the device is told next on its way from what it was told

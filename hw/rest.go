@@ -83,7 +83,10 @@ func (a *actuator) makeRest() {
 	a.waiting = nil
 	told := a.active
 	if err == nil {
-		a.active, a.told, a.tries = false, nil, 0
+		a.active, a.tries = false, 0
+		if !a.limits.Keeps {
+			a.told = nil
+		}
 	} else {
 		a.tries++
 		a.again.Reset(a.r.backoff(a.tries))
@@ -96,7 +99,7 @@ func (a *actuator) makeRest() {
 	if err != nil {
 		err = fmt.Errorf("hw: %s: rest: %w", a.name, err)
 	}
-	if told || err != nil {
+	if told && !a.limits.Keeps || err != nil {
 		payload := map[string]any{"rest": true, "by": c.source, "why": c.why}
 		if err != nil {
 			payload["error"] = err.Error()

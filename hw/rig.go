@@ -107,7 +107,7 @@ func (r *Rig) AddActuator(dev Actuator, l Limits) error {
 	if err := l.valid(); err != nil {
 		return fail(err)
 	}
-	if l.Hold == 0 {
+	if l.Hold == 0 && !l.Stays {
 		l.Hold = r.opt.Hold
 	}
 	a := newActuator(r, dev, l)

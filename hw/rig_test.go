@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,6 +181,17 @@ func TestRefusedCommands(t *testing.T) {
 			{map[string]any{"mode": 3}, "mode must be text or a switch"},
 			{map[string]any{"mode": map[string]any{"duty": 9}}, "mode must be text"},
 			{map[string]any{"duty": 0.1, "hold": 6}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": 5.0000001}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": 0}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": 0.0}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": -1}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": 1e300}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": int64(math.MaxInt64)}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": "5.001s"}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": "0s"}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": "1000000h"}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": "soon"}, "at most 5s"},
+			{map[string]any{"duty": 0.1, "hold": true}, "at most 5s"},
 			{map[string]any{"duty": 0.1, "hold": "-1s"}, "at most 5s"},
 			{map[string]any{"duty": 0.1, "hold": nil}, "at most 5s"},
 			{map[string]any{}, "the command is empty"},

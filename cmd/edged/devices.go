@@ -126,6 +126,18 @@ func (d *device) number(key string, standard float64) float64 {
 	return standard
 }
 
+func (d *device) flag(key string, standard bool) bool {
+	d.used[key] = true
+	switch v := d.table[key].(type) {
+	case nil:
+		return standard
+	case bool:
+		return v
+	}
+	d.errs = append(d.errs, fmt.Errorf("%s: want true or false", key))
+	return standard
+}
+
 func (d *device) duration(key string) time.Duration {
 	s := d.text(key)
 	if s == "" {
@@ -163,20 +175,38 @@ func (d *device) bounds() hw.Bounds {
 	return hw.Bounds{Min: d.number("min", 0), Max: d.number("max", 0), Stale: d.duration("stale")}
 }
 
-func (d *device) limits(field string) hw.Limits {
-	hold := d.duration("hold")
-	if d.table["hold"] == nil {
-		hold = 0
+// output reads what every actuator of one number is wired by, but for what its
+// device stands. What moves, a motor or a servo, has to be said: its commands have
+// a lifetime. A lamp, a relay or a fan stays as it was told.
+func (d *device) output(most float64, moves bool) hw.Limits {
+	f := hw.Range{Min: d.number("min", 0), Max: d.number("max", most), Slew: d.number("slew", 0)}
+	l := hw.Limits{Hold: d.duration("hold"), Rate: d.number("rate", 0), Stays: !d.flag("moves", moves)}
+	if d.table["rest"] == "keep" {
+		d.used["rest"] = true
+		l.Keeps = true
+		f.Rest = f.Min
+	} else {
+		f.Rest = d.number("rest", 0)
 	}
-	return hw.Limits{Hold: hold, Rate: d.number("rate", 0), Fields: map[string]hw.Range{
-		field: {Min: d.number("min", 0), Max: d.number("max", 1), Slew: d.number("slew", 0), Rest: d.number("rest", 0)},
-	}}
+	if l.Keeps && !l.Stays {
+		l.Keeps = false
+		d.errs = append(d.errs, errors.New(`rest: "keep" is not for what moves: say where it rests, a number`))
+	}
+	l.Fields = map[string]hw.Range{"value": f}
+	return l
 }
 
+// drives says whether a file most probably moves something, where nobody says so: a
+// PWM channel of Linux is for motors and servos.
+func drives(file string) bool { return strings.Contains(file, "/pwmchip") }
+
 func (ds *devices) simActuator(rig *hw.Rig, d *device) error {
-	l := d.limits("value")
+	return ds.twin(rig, d, d.output(1, false))
+}
+
+func (ds *devices) twin(rig *hw.Rig, d *device, l hw.Limits) error {
 	ds.follows(d, l)
-	return rig.AddActuator(sim.NewActuator(d.name, l), l)
+	return rig.AddActuator(sim.NewActuator(d.name, l), hw.Limits{})
 }
 
 // follows notes an actuator that follows a topic.
@@ -187,8 +217,7 @@ func (ds *devices) follows(d *device, l hw.Limits) {
 }
 
 func (ds *devices) outputTwin(rig *hw.Rig, d *device) error {
-	d.text("file")
-	return ds.simActuator(rig, d)
+	return ds.twin(rig, d, d.output(255, drives(d.text("file"))))
 }
 
 // machine reads everything the machine says of itself.
@@ -217,16 +246,11 @@ func (ds *devices) sysfsSensor(rig *hw.Rig, d *device) error {
 }
 
 func (ds *devices) sysfsOutput(rig *hw.Rig, d *device) error {
-	o := sysfs.Output{Called: d.name, File: d.text("file"), Min: d.number("min", 0), Max: d.number("max", 255), Rests: d.number("rest", 0)}
+	l := d.output(255, drives(d.text("file")))
+	f := l.Fields["value"]
+	o := sysfs.Output{Called: d.name, File: d.text("file"), Min: f.Min, Max: f.Max, Rests: f.Rest, Moves: !l.Stays, Keeps: l.Keeps}
 	if o.File == "" {
 		return errors.New(`no file; write file = "/sys/class/leds/led0/brightness"`)
-	}
-	l := o.Limits()
-	if own := d.limits("value"); own.Hold > 0 || own.Rate > 0 || own.Fields["value"].Slew > 0 {
-		l.Hold, l.Rate = own.Hold, own.Rate
-		f := l.Fields["value"]
-		f.Slew = own.Fields["value"].Slew
-		l.Fields = map[string]hw.Range{"value": f}
 	}
 	ds.follows(d, l)
 	return rig.AddActuator(o, l)

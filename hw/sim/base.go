@@ -180,11 +180,11 @@ type lamp struct {
 func (l *lamp) Name() string    { return "lamp_" + l.room }
 func (l *lamp) Simulated() bool { return true }
 
-// Limits let a lamp burn until it is told otherwise: either state is harmless.
+// Limits let a lamp burn until it is told otherwise.
 func (l *lamp) Limits() hw.Limits {
 	return hw.Limits{
 		Fields: map[string]hw.Range{"brightness": {Max: 100}},
-		Words:  []string{"on"}, Hold: hw.Steady,
+		Words:  []string{"on"}, Stays: true,
 	}
 }
 

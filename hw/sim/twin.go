@@ -150,14 +150,16 @@ func (a *Actuator) Do(ctx context.Context, cmd json.RawMessage) error {
 	return nil
 }
 
-// Rest forgets the command.
+// Rest forgets the command, unless the actuator keeps it.
 func (a *Actuator) Rest(ctx context.Context) error {
 	if err := a.hinder(ctx); err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.state = nil
+	if !a.limits.Keeps {
+		a.state = nil
+	}
 	a.rests++
 	return nil
 }

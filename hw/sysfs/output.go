@@ -20,6 +20,8 @@ type Output struct {
 	File     string  // /sys/class/leds/led0/brightness
 	Min, Max float64 // what the file takes
 	Rests    float64 // its safe value
+	Moves    bool    // something is moved by it: its commands have a lifetime
+	Keeps    bool    // at rest it stays as it is; not for what moves
 }
 
 var (
@@ -34,7 +36,10 @@ func (o Output) Name() string { return o.Called }
 
 // Limits are those of the file.
 func (o Output) Limits() hw.Limits {
-	return hw.Limits{Fields: map[string]hw.Range{"value": {Min: o.Min, Max: o.Max, Rest: o.Rests}}}
+	return hw.Limits{
+		Fields: map[string]hw.Range{"value": {Min: o.Min, Max: o.Max, Rest: o.Rests}},
+		Stays:  !o.Moves, Keeps: o.Keeps,
+	}
 }
 
 // Claims is the file: two devices can't share it.
@@ -52,11 +57,19 @@ func (o Output) Do(ctx context.Context, cmd json.RawMessage) error {
 	return o.write(*c.Value)
 }
 
-// Rest writes the safe value.
-func (o Output) Rest(context.Context) error { return o.write(o.Rests) }
+// Rest writes the safe value, if there is one.
+func (o Output) Rest(context.Context) error {
+	if o.Keeps {
+		return nil
+	}
+	return o.write(o.Rests)
+}
 
 // SafeActions is the same for the guard.
 func (o Output) SafeActions() []hw.SafeAction {
+	if o.Keeps {
+		return nil
+	}
 	return []hw.SafeAction{{Path: o.File, Data: []byte(digits(o.Rests))}}
 }
 

@@ -224,7 +224,7 @@ func (d *device) on(c *value.Call) (starlark.Value, error) {
 }
 
 var (
-	holdParam    = value.Param{Name: "hold", Type: value.Duration, Doc: "How long the command lasts if no other follows, at most 5 s; then the actuator goes to its safe state."}
+	holdParam    = value.Param{Name: "hold", Type: value.Duration, Doc: "How long the command lasts if no other follows; then the actuator goes to its safe state. At most 5 s for what moves; what stays as it was told has none if missing."}
 	timeoutParam = value.Param{Name: "timeout", Type: value.Duration, Doc: "Cancels the goal if it is not reached by then."}
 	speedParam   = value.Param{Name: "speed", Type: value.Number, Unit: "m/s", Doc: "How fast; as the base can if missing."}
 )

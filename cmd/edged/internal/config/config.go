@@ -178,7 +178,7 @@ type Page struct {
 
 // Stop sets up the stop path.
 type Stop struct {
-	Hold      Duration `toml:"hold" doc:"lifetime of an actuator command that names none; 5s at most"`
+	Hold      Duration `toml:"hold" doc:"lifetime of a command that names none, of what moves; 5s at most"`
 	Languages []string `toml:"languages" doc:"languages whose words stop the robot: en, de, fr, …"`
 	Words     []string `toml:"words" doc:"more words and phrases that stop it"`
 	Except    []string `toml:"except" doc:"phrases around a stop word that do not: stop the music"`
