@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,9 +33,10 @@ type scripts struct {
 
 	mu       sync.Mutex // guards the rest; held while a version takes over
 	now      *lib.Behaviour
-	settings string          // those that now was loaded with
-	run      context.Context // of the behaviours
-	err      error           // why the latest version doesn't run, nil if it does
+	settings string            // those that now was loaded with
+	texts    map[string]string // the files that now was loaded from
+	run      context.Context   // of the behaviours
+	err      error             // why the latest version doesn't run, nil if it does
 	stopped  bool
 	dead     bool // the child of isolated scripts has ended
 	loaded   time.Time
@@ -66,6 +69,7 @@ func (r *robot) loadScripts(ctx context.Context) error {
 	if r.scripts.now, r.scripts.settings, err = r.scripts.load(ctx, r.cfg); err != nil {
 		return err
 	}
+	r.scripts.texts = r.scripts.read(r.scripts.now.Summary().Files)
 	r.scripts.live.Store(r.scripts.now)
 	r.rig.OnStop(func() { r.scripts.live.Load().CancelTurns() })
 	return nil
@@ -205,6 +209,7 @@ func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, er
 		return s.now, err
 	}
 	s.now, s.settings, s.err = next, settings, nil
+	s.texts = s.read(next.Summary().Files)
 	s.live.Store(next)
 	s.dead, s.loaded = false, time.Now()
 	took := next.Takeover()
@@ -213,6 +218,49 @@ func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, er
 		"taken": took.Taken, "lost": took.Lost, "dropped": took.Dropped, "cancelled": took.Cancelled,
 	})
 	return next, err
+}
+
+// refuse notes why an edit is not loaded.
+func (s *scripts) refuse(ctx context.Context, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+	s.r.bus.Report(ctx, "reload", err, bus.Event{})
+}
+
+// halfWritten is how long a file must be still that looks half written.
+const halfWritten = 2 * time.Second
+
+// read reads files of the folder, as messages name them.
+func (s *scripts) read(files []string) map[string]string {
+	texts := make(map[string]string)
+	for _, f := range files {
+		name, ours := strings.CutPrefix(f, folderOf(s.r.cfg)+"/")
+		if text, err := os.ReadFile(filepath.Join(s.r.cfg.Dir(), filepath.FromSlash(name))); ours && err == nil {
+			texts[f] = string(text)
+		}
+	}
+	return texts
+}
+
+// halfWritten names a file of the running version that looks as if somebody was
+// writing it: it is not there, is empty, or is the beginning of what it was.
+// Editors and copies empty a file before they fill it.
+func (s *scripts) halfWritten() (file string, empty bool) {
+	s.mu.Lock()
+	was := s.texts
+	s.mu.Unlock()
+	now := s.read(slices.Collect(maps.Keys(was)))
+	for name, text := range was {
+		has, there := now[name]
+		if has == text || strings.TrimSpace(text) == "" || there && !strings.HasPrefix(text, has) {
+			continue
+		}
+		if file = name; there && strings.TrimSpace(has) == "" {
+			return name, true
+		}
+	}
+	return file, false
 }
 
 // edited reads the settings once more: what scripts may do and know can be

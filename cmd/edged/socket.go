@@ -103,7 +103,7 @@ func (r *robot) listen(ctx context.Context) (restore func()) {
 			}
 		}
 	}()
-	err := watchFolder(ctx, r.cfg.Dir(), func() { r.refresh(ctx, "edit") })
+	err := watchFolder(ctx, r.cfg.Dir(), func(still time.Duration) time.Duration { return r.edited(ctx, still) })
 	if err != nil {
 		r.log.Warn("edits are not noticed; use 'edged reload'", "err", err)
 	}
@@ -152,6 +152,23 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.w.Write(b)
+}
+
+// edited is told that files in the folder were edited and have been still for a
+// time. What looks like a file that is being written is given longer; a file
+// that stays empty is no version that somebody wants to run by saving it.
+func (r *robot) edited(ctx context.Context, still time.Duration) (again time.Duration) {
+	file, empty := r.scripts.halfWritten()
+	switch {
+	case file != "" && still < halfWritten:
+		return halfWritten - still
+	case empty:
+		r.scripts.refuse(ctx, fmt.Errorf("%s is empty; if it is to be, 'edged reload' loads it", file))
+		fmt.Fprintf(r.out, "%s is empty; if it is to be, 'edged reload' loads it\nthe old version goes on\n", file)
+	default:
+		r.refresh(ctx, "edit")
+	}
+	return 0
 }
 
 // refresh reloads and tells whoever sees the robot's output.

@@ -12,11 +12,13 @@ import (
 
 // quiet is how long a folder must be still before it is read: editors write a
 // file in several steps.
-const quiet = 15 * time.Millisecond
+const quiet = 100 * time.Millisecond
 
 // watchFolder calls changed whenever a script or the settings in the folder
-// have been edited, until ctx ends.
-func watchFolder(ctx context.Context, dir string, changed func()) error {
+// have been edited and are still, until ctx ends. It says for how long they have
+// been, and calls again after the time that changed gives, if that is not 0 and
+// nothing is edited before.
+func watchFolder(ctx context.Context, dir string, changed func(still time.Duration) (again time.Duration)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return err
@@ -27,6 +29,7 @@ func watchFolder(ctx context.Context, dir string, changed func()) error {
 	}
 	go func() {
 		defer w.Close()
+		waited := quiet
 		still := time.NewTimer(time.Hour)
 		still.Stop()
 		for {
@@ -39,12 +42,17 @@ func watchFolder(ctx context.Context, dir string, changed func()) error {
 					_ = addFolders(w, e.Name) // a new folder; a file is no folder, which is fine
 				}
 				if edited(e) {
+					waited = quiet
 					still.Reset(quiet)
 				}
 			case <-w.Errors: // an overflow: something has changed
+				waited = quiet
 				still.Reset(quiet)
 			case <-still.C:
-				changed()
+				if again := changed(waited); again > 0 {
+					waited += again
+					still.Reset(again)
+				}
 			case <-ctx.Done():
 				return
 			}

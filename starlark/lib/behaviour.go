@@ -48,6 +48,7 @@ type Behaviour struct {
 	runs  runs
 	flows flows
 	clock wallClock
+	draft draft // of the load
 
 	asking asking      // what people are asked now
 	live   atomic.Bool // its triggers count
@@ -168,6 +169,7 @@ func (b *Behaviour) Start(ctx context.Context) error {
 	err := b.begin(ctx)
 	if err == nil {
 		b.live.Store(true)
+		b.accepted()
 		b.resume(nil, false)
 		b.resumeTimers(false)
 	}

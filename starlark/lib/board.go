@@ -1,6 +1,7 @@
 package lib
 
 import (
+	"context"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -120,6 +121,11 @@ func (b *Behaviour) bbGet(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	reads(c, "board/"+key)
+	if v, has, drafted := b.draft.get(key); has {
+		return c.Return(v)
+	} else if drafted {
+		return c.Value("default"), nil
+	}
 	v, ok := b.host.Board.Get(key)
 	if !ok {
 		return c.Value("default"), b.host.Board.Damaged(key)
@@ -140,7 +146,12 @@ func (b *Behaviour) bbSet(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	version, err := b.host.Board.Set(c.Context(), b.source(c), key, v, setOptions(c))
+	source, o := b.source(c), setOptions(c)
+	if b.later(c, func(ctx context.Context) error { _, err := b.host.Board.Set(ctx, source, key, v, o); return err }) {
+		b.draft.drafted(key, v, false)
+		return nil, nil
+	}
+	version, err := b.host.Board.Set(c.Context(), source, key, v, o)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +163,12 @@ func (b *Behaviour) bbDelete(c *value.Call) (starlark.Value, error) {
 	if err := b.mayChange(c, "bb", key); err != nil {
 		return nil, err
 	}
-	ok, err := b.host.Board.Delete(c.Context(), b.source(c), key)
+	source := b.source(c)
+	if b.later(c, func(ctx context.Context) error { _, err := b.host.Board.Delete(ctx, source, key); return err }) {
+		b.draft.drafted(key, nil, true)
+		return nil, nil
+	}
+	ok, err := b.host.Board.Delete(c.Context(), source, key)
 	return starlark.Bool(ok), err
 }
 
@@ -162,6 +178,9 @@ func (b *Behaviour) bbHas(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	reads(c, "board/"+key)
+	if _, has, drafted := b.draft.get(key); drafted {
+		return starlark.Bool(has), nil
+	}
 	has := b.host.Board.Has(key)
 	if !has {
 		if err := b.host.Board.Damaged(key); err != nil {
@@ -176,7 +195,7 @@ func (b *Behaviour) bbKeys(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	readsKeys(c, c.String("prefix"))
-	return c.Return(b.host.Board.Keys(c.String("prefix")))
+	return c.Return(b.draft.keysOver(c.String("prefix"), b.host.Board.Keys(c.String("prefix"))))
 }
 
 func (b *Behaviour) bbSnapshot(c *value.Call) (starlark.Value, error) {
@@ -192,7 +211,7 @@ func (b *Behaviour) bbSnapshot(c *value.Call) (starlark.Value, error) {
 			}
 		}
 	}
-	return c.Return(all)
+	return c.Return(b.draft.over(c.String("prefix"), all))
 }
 
 func (b *Behaviour) bbUpdate(c *value.Call) (starlark.Value, error) {
@@ -203,10 +222,20 @@ func (b *Behaviour) bbUpdate(c *value.Call) (starlark.Value, error) {
 	if err := b.mayKeys(c, values); err != nil {
 		return nil, err
 	}
-	return nil, b.host.Board.Update(c.Context(), b.source(c), values, setOptions(c))
+	source, o := b.source(c), setOptions(c)
+	if b.later(c, func(ctx context.Context) error { return b.host.Board.Update(ctx, source, values, o) }) {
+		for k, v := range values {
+			b.draft.drafted(k, v, false)
+		}
+		return nil, nil
+	}
+	return nil, b.host.Board.Update(c.Context(), source, values, o)
 }
 
 func (b *Behaviour) bbIncr(c *value.Call) (starlark.Value, error) {
+	if err := acts(c); err != nil {
+		return nil, err
+	}
 	key := c.String("key")
 	if err := b.mayChange(c, "bb", key); err != nil {
 		return nil, err
@@ -223,6 +252,9 @@ func (b *Behaviour) bbIncr(c *value.Call) (starlark.Value, error) {
 }
 
 func (b *Behaviour) bbCAS(c *value.Call) (starlark.Value, error) {
+	if err := acts(c); err != nil {
+		return nil, err
+	}
 	key := c.String("key")
 	if err := b.mayChange(c, "bb", key); err != nil {
 		return nil, err
@@ -270,9 +302,12 @@ func (b *Behaviour) bbDeclare(c *value.Call) (starlark.Value, error) {
 	if err := b.mayChange(c, "bb", c.String("pattern")); err != nil {
 		return nil, err
 	}
-	return nil, b.host.Board.Declare(c.String("pattern"), blackboard.Rule{
-		Mode: boardModes[c.String("mode")], History: c.Int("history"), TTL: c.Duration("ttl"),
-	})
+	pattern := c.String("pattern")
+	rule := blackboard.Rule{Mode: boardModes[c.String("mode")], History: c.Int("history"), TTL: c.Duration("ttl")}
+	if b.later(c, func(context.Context) error { return b.host.Board.Declare(pattern, rule) }) {
+		return nil, nil
+	}
+	return nil, b.host.Board.Declare(pattern, rule)
 }
 
 func (b *Behaviour) bbHistory(c *value.Call) (starlark.Value, error) {
@@ -291,7 +326,7 @@ func (b *Behaviour) bbHistory(c *value.Call) (starlark.Value, error) {
 }
 
 func (b *Behaviour) bbTransact(c *value.Call) (starlark.Value, error) {
-	if err := effect(c); err != nil {
+	if err := acts(c); err != nil {
 		return nil, err
 	}
 	fn := c.Callable("fn")

@@ -1,9 +1,12 @@
 package lib
 
 import (
+	"context"
+
 	"go.starlark.net/starlark"
 
 	"edged/bus"
+	"edged/starlark/script"
 	"edged/starlark/value"
 )
 
@@ -17,7 +20,7 @@ var busRows = []row{
 			{Name: "payload", Type: value.Data, Positional: true, Doc: "A JSON value, text or bytes."},
 			{Name: "retain", Type: value.Bool, Default: false, Doc: "Keep it as the last event of its topic, for those who listen later with replay; None as payload forgets the kept one."},
 		},
-		Returns: "the seq of the event",
+		Returns: "the seq of the event; None at the top level, where it is published when the version takes over",
 	}, (*Behaviour).publish},
 	{value.Func{
 		Name:    "bus.retained",
@@ -44,7 +47,16 @@ func (b *Behaviour) publish(c *value.Call) (starlark.Value, error) {
 	if c.Bool("retain") {
 		say = b.host.Bus.Retain
 	}
-	e, err := say(c.Context(), b.source(c), topic, payload)
+	source := b.source(c)
+	if script.Loading(c.Thread) {
+		if err := bus.ValidTopic(topic); err != nil {
+			return nil, err
+		}
+	}
+	if b.later(c, func(ctx context.Context) error { _, err := say(ctx, source, topic, payload); return err }) {
+		return nil, nil
+	}
+	e, err := say(c.Context(), source, topic, payload)
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,7 @@ func TestSwapWaitsForTheWorker(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		synctest.Wait() // it has taken the first
 		swapped := make(chan error, 1)
 		go func() { swapped <- Swap(t.Context(), old, next) }()
 		time.Sleep(time.Second)

@@ -122,12 +122,17 @@ func (b *Behaviour) sendMessage(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, b.host.Bus.Send(c.Context(), bus.Message{
-		From: b.sender(c), To: to, Kind: c.String("kind"), CorrelationID: c.String("correlation_id"), Content: content,
-	})
+	m := bus.Message{From: b.sender(c), To: to, Kind: c.String("kind"), CorrelationID: c.String("correlation_id"), Content: content}
+	if b.later(c, func(ctx context.Context) error { return b.host.Bus.Send(ctx, m) }) {
+		return nil, nil
+	}
+	return nil, b.host.Bus.Send(c.Context(), m)
 }
 
 func (b *Behaviour) askAgent(c *value.Call) (starlark.Value, error) {
+	if err := acts(c); err != nil {
+		return nil, err
+	}
 	to := c.String("to")
 	if err := b.maySend(c, to); err != nil {
 		return nil, err

@@ -97,6 +97,9 @@ var requestKind = &value.Kind[*request]{
 }
 
 func (b *Behaviour) postRequest(c *value.Call) (starlark.Value, error) {
+	if err := acts(c); err != nil {
+		return nil, err
+	}
 	key := c.String("request_key")
 	if err := b.mayChange(c, "bb", key); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package lib
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,7 +36,7 @@ var robotRows = []row{
 		if b.host.Rig == nil {
 			return nil, errNoDevices
 		}
-		if err := effect(c); err != nil {
+		if err := acts(c); err != nil {
 			return nil, err
 		}
 		if r := runOf(c.Context()); r != nil && r.reads {
@@ -68,8 +69,15 @@ var robotRows = []row{
 		if err := effect(c); err != nil {
 			return nil, err
 		}
-		_, err := b.host.Bus.Publish(c.Context(), b.source(c), "voice/say", map[string]any{"text": c.String("text")})
-		return nil, err
+		source, words := b.source(c), map[string]any{"text": c.String("text")}
+		say := func(ctx context.Context) error {
+			_, err := b.host.Bus.Publish(ctx, source, "voice/say", words)
+			return err
+		}
+		if b.later(c, say) {
+			return nil, nil
+		}
+		return nil, say(c.Context())
 	}},
 }
 

@@ -1,6 +1,7 @@
 package lib
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -107,19 +108,21 @@ func (b *Behaviour) storeWrite(c *value.Call) (starlark.Value, error) {
 	if len(data) > maxFile {
 		return nil, c.Errorf("data", "argument \"data\": larger than %d MiB", maxFile>>20)
 	}
-	if dir := path.Dir(p); dir != "." {
-		if err := root.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("%s: %w", p, plainError(err))
+	write := func(context.Context) error {
+		part := p + ".part"
+		err := writeFile(root, part, os.O_TRUNC, data)
+		if err == nil {
+			err = root.Rename(part, p)
 		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, plainError(err))
+		}
+		return nil
 	}
-	part := p + ".part"
-	if err := writeFile(root, part, os.O_TRUNC, data); err != nil {
-		return nil, fmt.Errorf("%s: %w", p, plainError(err))
+	if b.later(c, write) {
+		return nil, nil
 	}
-	if err := root.Rename(part, p); err != nil {
-		return nil, fmt.Errorf("%s: %w", p, plainError(err))
-	}
-	return nil, nil
+	return nil, write(c.Context())
 }
 
 func (b *Behaviour) storeAppend(c *value.Call) (starlark.Value, error) {
@@ -127,18 +130,25 @@ func (b *Behaviour) storeAppend(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dir := path.Dir(p); dir != "." {
-		if err := root.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("%s: %w", p, plainError(err))
+	data := c.Bytes("data")
+	write := func(context.Context) error {
+		if err := writeFile(root, p, os.O_APPEND, data); err != nil {
+			return fmt.Errorf("%s: %w", p, plainError(err))
 		}
+		return nil
 	}
-	if err := writeFile(root, p, os.O_APPEND, c.Bytes("data")); err != nil {
-		return nil, fmt.Errorf("%s: %w", p, plainError(err))
+	if b.later(c, write) {
+		return nil, nil
 	}
-	return nil, nil
+	return nil, write(c.Context())
 }
 
 func writeFile(root *os.Root, p string, flag int, data []byte) error {
+	if dir := path.Dir(p); dir != "." {
+		if err := root.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
 	f, err := root.OpenFile(p, os.O_WRONLY|os.O_CREATE|flag, 0o600)
 	if err != nil {
 		return err
@@ -151,6 +161,9 @@ func writeFile(root *os.Root, p string, flag int, data []byte) error {
 }
 
 func (b *Behaviour) storeDelete(c *value.Call) (starlark.Value, error) {
+	if err := acts(c); err != nil {
+		return nil, err
+	}
 	root, p, err := b.data(c, "path")
 	if err != nil {
 		return nil, err

@@ -117,6 +117,7 @@ func Swap(ctx context.Context, old, next *Behaviour) error {
 	next.live.Store(true)
 	old.live.Store(false)
 	t, held, told := old.handOver(next)
+	next.accepted()
 	stay := old.handoff()
 	next.resume(stay, true)
 	next.resumeTimers(true)
