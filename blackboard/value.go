@@ -120,14 +120,17 @@ const (
 )
 
 // topic makes the topic name of a key. What MQTT does not allow in a name is
-// written as in a URL: + # NUL and the percent sign itself.
+// written as in a URL: + # control characters and the percent sign itself.
 func topic(room, key string) string {
 	t := make([]byte, 0, len(room)+len(key))
 	t = append(t, room...)
 	for i := 0; i < len(key); i++ {
-		switch c := key[i]; c {
-		case '+', '#', 0, '%':
+		switch c := key[i]; {
+		case c == '+', c == '#', c == '%', c < ' ', c == 0x7f:
 			t = fmt.Appendf(t, "%%%02X", c)
+		case c == 0xc2 && i+1 < len(key) && key[i+1] < 0xa0: // U+0080 to U+009F
+			i++
+			t = fmt.Appendf(t, "%%C2%%%02X", key[i])
 		default:
 			t = append(t, c)
 		}
