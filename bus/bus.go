@@ -29,14 +29,19 @@ import (
 // Errors that callers decide on.
 var (
 	ErrClosed   = errors.New("bus is closed")
-	ErrOverload = errors.New("bus is overloaded") // more events wait for delivery than Options.Pending
-	ErrStorm    = errors.New("storm guard")       // the chain of causes is longer than MaxHops, and races
+	ErrOverload = errors.New("bus is overloaded")   // more events wait for delivery than Options.Pending
+	ErrFull     = errors.New("no more can be kept") // more is retained than Options.Retained, RetainedBytes
+	ErrStorm    = errors.New("storm guard")         // the chain of causes is longer than MaxHops, and races
 )
 
 // Options of a bus; the zero value works.
 type Options struct {
 	Pending int // events that may wait for delivery behind a slow predicate; 65,536
 	Topics  int // topics whose matching subscriptions are remembered; 4,096
+	// Retained and RetainedBytes bound what is kept for those who come later;
+	// 10,000 topics and 16 MiB.
+	Retained      int
+	RetainedBytes int64
 }
 
 // A Bus carries events. All methods may be called concurrently, and from
@@ -64,7 +69,7 @@ type Bus struct {
 	subs   []*Subscription
 	nextID uint64
 	gen    atomic.Uint64 // grows with every change of subs
-	kept   map[string]Event
+	kept   retained
 
 	ctx      context.Context // ends when the bus is closed; handlers run under it
 	cancel   context.CancelFunc
@@ -97,7 +102,13 @@ func New(o Options) *Bus {
 	if o.Topics <= 0 {
 		o.Topics = 4096
 	}
-	b := &Bus{opt: o, wheel: timer.New(), kept: map[string]Event{}}
+	if o.Retained <= 0 {
+		o.Retained = 10_000
+	}
+	if o.RetainedBytes <= 0 {
+		o.RetainedBytes = 16 << 20
+	}
+	b := &Bus{opt: o, wheel: timer.New(), kept: retained{last: map[string]Event{}, size: map[string]int64{}}}
 	b.clock.start()
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
@@ -125,6 +136,9 @@ func (b *Bus) Retain(ctx context.Context, source, topic string, v any) (e Event,
 		return e, err
 	}
 	e.Keep = true
+	if err = b.mayKeep(&e); err != nil {
+		return e, err
+	}
 	err = b.post(&e)
 	return e, err
 }
@@ -136,6 +150,9 @@ func (b *Bus) Replay(ctx context.Context, source, topic string, v any) (e Event,
 		return e, err
 	}
 	e.Keep, e.Retained = true, true
+	if err = b.mayKeep(&e); err != nil {
+		return e, err
+	}
 	err = b.post(&e)
 	return e, err
 }

@@ -14,6 +14,7 @@ type counters struct {
 	storms     atomic.Uint64
 	errors     atomic.Uint64
 	unreported atomic.Uint64
+	unkept     atomic.Uint64
 }
 
 // Stats is what the bus has counted since it was made.
@@ -25,6 +26,8 @@ type Stats struct {
 	Errors        uint64              `json:"errors,omitempty"`   // edged/error events
 	Timers        int                 `json:"timers"`
 	Retained      int                 `json:"retained"`
+	RetainedBytes int64               `json:"retained_bytes"`
+	Unkept        uint64              `json:"unkept,omitempty"` // refused: no more could be kept
 	Subscriptions []SubscriptionStats `json:"subscriptions"`
 }
 
@@ -34,11 +37,11 @@ func (b *Bus) Stats() Stats {
 	pending := len(b.pending)
 	b.mu.Unlock()
 	b.subsMu.Lock()
-	kept := len(b.kept)
+	kept, bytes := len(b.kept.last), b.kept.bytes
 	b.subsMu.Unlock()
 	st := Stats{
 		Published: b.state.Load() / oneSeq, Pending: pending, Overload: b.counters.overload.Load(),
-		Storms: b.counters.storms.Load(), Errors: b.counters.errors.Load(), Timers: b.wheel.Len(), Retained: kept,
+		Storms: b.counters.storms.Load(), Errors: b.counters.errors.Load(), Timers: b.wheel.Len(), Retained: kept, RetainedBytes: bytes, Unkept: b.counters.unkept.Load(),
 	}
 	for _, s := range b.subscriptions() {
 		st.Subscriptions = append(st.Subscriptions, s.Stats())

@@ -75,7 +75,9 @@ type link struct {
 	counters
 
 	taps []*bus.Subscription
-	idle func(topic string) bool // a message that isn't retained would reach nobody; may be nil
+	// answers is a link whose peer can be told that a message is not taken.
+	answers bool
+	idle    func(topic string) bool // a message that isn't retained would reach nobody; may be nil
 
 	mu       sync.Mutex // guards the rest
 	reported map[string]time.Time
@@ -187,6 +189,14 @@ func (l *link) receive(topic string, payload []byte, a arrival) error {
 			l.refused.Add(1)
 			return errBusy
 		}
+		if errors.Is(err, bus.ErrFull) {
+			l.refused.Add(1)
+			if l.answers {
+				return err
+			}
+			l.report(topic, fmt.Errorf("mqtt: message on %s: %w", printable(topic), err))
+			return nil
+		}
 		l.reject(topic, err)
 		return nil
 	}
@@ -262,19 +272,24 @@ const reportPause = time.Minute
 // report publishes an error once per topic and minute.
 func (l *link) report(topic string, err error) {
 	topic = printable(topic)
+	l.reportOnce(topic, err, bus.Event{Topic: topic})
+}
+
+// reportOnce publishes an error once per subject and minute.
+func (l *link) reportOnce(about string, err error, e bus.Event) {
 	now := time.Now()
 	l.mu.Lock()
 	if len(l.reported) > 1024 {
 		clear(l.reported)
 	}
-	last, known := l.reported[topic]
+	last, known := l.reported[about]
 	if known && now.Sub(last) < reportPause {
 		l.mu.Unlock()
 		return
 	}
-	l.reported[topic] = now
+	l.reported[about] = now
 	l.mu.Unlock()
-	l.bus.Report(context.Background(), runtime, err, bus.Event{Topic: topic})
+	l.bus.Report(context.Background(), runtime, err, e)
 }
 
 // printable makes a topic fit for an error message.

@@ -62,10 +62,10 @@ func NewLocal(b *bus.Bus, p Port, o LocalOptions) (*Local, error) {
 	if err := lo.restore(); err != nil {
 		return nil, err
 	}
-	l.idle = p.Quiet
+	l.idle, l.answers = p.Quiet, true
 	p.Receive(lo.take)
 	p.Reserve(lo.own)
-	p.Tell(lo.report)
+	p.Tell(func(about string, err error) { lo.reportOnce("broker: "+about, err, bus.Event{}) })
 	if err := l.listen(lo.send); err != nil {
 		return nil, err
 	}

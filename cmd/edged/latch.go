@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"edged/blackboard"
@@ -56,21 +59,64 @@ type keptEvent struct {
 }
 
 // restoreRetained puts back the retained events of earlier processes, and has
-// those of this one kept. They are on disk within the board's window.
+// those of this one kept. They are on disk within the board's window. What is
+// more than may be kept goes to a file aside: the robot's own events are taken
+// up before those of MQTT clients, newer ones before older.
 func (r *robot) restoreRetained() error {
 	records := r.board.Records("retained")
+	type record struct {
+		topic string
+		b     []byte
+		k     keptEvent
+	}
+	var list, beyond []record
 	for topic, b := range records.All() {
 		var k keptEvent
 		if err := json.Unmarshal(b, &k); err != nil {
 			r.log.Warn("retained event skipped", "topic", topic, "err", err)
 			continue
 		}
-		var v any = k.Bytes
-		if k.JSON != nil {
-			v = bus.RawJSON(k.JSON)
+		list = append(list, record{topic, b, k})
+	}
+	slices.SortStableFunc(list, func(x, y record) int {
+		if a, b := strings.HasPrefix(x.k.Source, "mqtt"), strings.HasPrefix(y.k.Source, "mqtt"); a != b {
+			if a {
+				return 1
+			}
+			return -1
 		}
-		if err := r.bus.Restore(topic, k.Source, k.Origin, v, k.Time); err != nil {
-			r.log.Warn("retained event skipped", "topic", topic, "err", err)
+		return y.k.Time.Compare(x.k.Time)
+	})
+	for _, one := range list {
+		var v any = one.k.Bytes
+		if one.k.JSON != nil {
+			v = bus.RawJSON(one.k.JSON)
+		}
+		switch err := r.bus.Restore(one.topic, one.k.Source, one.k.Origin, v, one.k.Time); {
+		case errors.Is(err, bus.ErrFull):
+			beyond = append(beyond, one)
+		case err != nil:
+			r.log.Warn("retained event skipped", "topic", one.topic, "err", err)
+		}
+	}
+	if len(beyond) > 0 {
+		a, err := r.openAside("retained")
+		if err == nil {
+			for _, one := range beyond {
+				err = errors.Join(err, a.add(one.topic, one.b))
+			}
+			err = errors.Join(err, a.close())
+		}
+		why := fmt.Sprintf("%d retained events are more than bus.retained and bus.retained_bytes allow", len(beyond))
+		if err != nil {
+			r.setAside(fmt.Sprintf("%s; they stay in the blackboard's file, unused: %v", why, err), "")
+		} else {
+			r.setAside(why, a.path)
+			for _, one := range beyond {
+				if err := records.Delete(context.Background(), one.topic); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	_, err := r.bus.Tap("*", func(e bus.Event) {

@@ -112,6 +112,9 @@ func (x *exposition) ofBus(s *status) {
 	x.add("edged_bus_lost_total", float64(lost))
 	x.add("edged_bus_overload_total", float64(s.Bus.Overload))
 	x.add("edged_bus_storms_total", float64(s.Bus.Storms))
+	x.add("edged_bus_retained", float64(s.Bus.Retained))
+	x.add("edged_bus_retained_bytes", float64(s.Bus.RetainedBytes))
+	x.add("edged_bus_unkept_total", float64(s.Bus.Unkept))
 	x.add("edged_bus_pending", float64(s.Bus.Pending))
 	x.add("edged_board_keys", float64(s.Board.Keys))
 	x.add("edged_board_sets_total", float64(s.Board.Sets))
@@ -169,6 +172,21 @@ func (x *exposition) ofLinks(s *status) {
 		x.add("edged_mqtt_out_total", float64(q.Out))
 		x.add("edged_mqtt_waiting", float64(q.Waiting))
 		x.add("edged_mqtt_lost_total", float64(q.DropOffline+q.DropSlow+q.DropOldest+q.DropNew+q.TooLarge+q.Refused))
+	}
+	if q := s.Broker; q != nil {
+		x.add("edged_broker_clients", float64(q.Clients))
+		x.add("edged_broker_sessions", float64(q.Sessions))
+		x.add("edged_broker_subscriptions", float64(q.Subscriptions))
+		x.add("edged_broker_waiting", float64(q.Waiting))
+		x.add("edged_broker_waiting_bytes", float64(q.WaitingBytes))
+		x.add("edged_broker_retained", float64(q.Retained))
+		x.add("edged_broker_retained_bytes", float64(q.RetainedBytes))
+		x.add("edged_broker_received_total", float64(q.Received))
+		x.add("edged_broker_sent_total", float64(q.Sent))
+		x.add("edged_broker_lost_total", float64(q.Dropped))
+		x.add("edged_broker_refused_total", float64(q.Refused), "what", "connection")
+		x.add("edged_broker_refused_total", float64(q.Denied), "what", "message")
+		x.add("edged_broker_cut_off_total", float64(q.Slow))
 	}
 	for _, server := range config.Names(s.Models) {
 		x.add("edged_model_running", float64(s.Models[server].Running), "server", server)

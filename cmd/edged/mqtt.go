@@ -26,6 +26,7 @@ type mqttLink struct {
 	spool  *mqtt.Spool                // the bridge's outbox
 	addr   string                     // of the broker inside
 	local  atomic.Pointer[mqtt.Local] // made anew with the broker
+	inside atomic.Pointer[broker.Broker]
 	bridge *mqtt.Bridge
 }
 
@@ -67,6 +68,8 @@ func (r *robot) brokerOptions() (broker.Options, error) {
 	m := r.cfg.MQTT
 	o := broker.Options{
 		Listen: m.Listen, MaxPacket: int(m.MaxPacket), Clients: int(m.Clients), Log: r.log,
+		Sessions: int(m.Sessions), Filters: int(m.Filters), Queue: int(m.Queue), Memory: int64(m.Memory),
+		Retained: int(r.cfg.Bus.Retained), RetainedBytes: int64(r.cfg.Bus.RetainedBytes),
 		TLS: broker.TLS{Cert: r.cfg.Path(m.TLS.Cert), Key: r.cfg.Path(m.TLS.Key), ClientCA: r.cfg.Path(m.TLS.ClientCA)},
 	}
 	for _, u := range m.Users {
@@ -162,6 +165,7 @@ func (l *mqttLink) newLocal(b *broker.Broker) error {
 		Discovery: r.discovery(),
 	})
 	if err == nil {
+		l.inside.Store(b)
 		if before := l.local.Swap(local); before != nil {
 			local.Follow(before)
 		}
@@ -292,6 +296,16 @@ func (l *mqttLink) Describe() any {
 		return l.bridge.Stats()
 	}
 	return l.local.Load().Stats()
+}
+
+// brokerStats are the counters of the broker inside, or nil.
+func (l *mqttLink) brokerStats() *broker.Stats {
+	b := l.inside.Load()
+	if b == nil {
+		return nil
+	}
+	st := b.Stats()
+	return &st
 }
 
 // line is the link in one phrase.

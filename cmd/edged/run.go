@@ -62,12 +62,23 @@ type robot struct {
 	modelFile *os.File   // what models are asked and say, or nil
 	models    *modelRing // the same of the last minutes, or nil
 
+	aside     []string // what of earlier runs was not taken up, and where it is
+	begunAnew bool     // the board is one of it
+
 	gaveUp chan error // one token
 }
 
-// Run is a robot from its start to its end: the wiring, top to bottom in the
-// order of the floors. It returns nil when ctx ended it, else what did.
-func Run(ctx context.Context, o runOptions) (err error) {
+// Run is a robot from its start to its end. It returns nil when ctx ended it,
+// else what did.
+func Run(ctx context.Context, o runOptions) error {
+	note := beginStart(o.cfg)
+	err := run(ctx, o, note)
+	note.end() // a panic leaves the note
+	return err
+}
+
+// run is the wiring, top to bottom in the order of the floors.
+func run(ctx context.Context, o runOptions, note *starting) (err error) {
 	r := &robot{runOptions: o, started: time.Now(), gaveUp: make(chan error, 1)}
 	r.log = logger(o.cfg.Log)
 	r.memory = tuneMemory(o.cfg.Memory)
@@ -76,7 +87,7 @@ func Run(ctx context.Context, o runOptions) (err error) {
 
 	// Floor 1 and 2: the bus, the board on it, and what was kept. The broker's
 	// port and the board's file open side by side.
-	r.bus = bus.New(bus.Options{})
+	r.bus = bus.New(bus.Options{Retained: int(o.cfg.Bus.Retained), RetainedBytes: int64(o.cfg.Bus.RetainedBytes)})
 	recording, err := r.startRecording()
 	if err != nil {
 		return err
@@ -84,7 +95,7 @@ func Run(ctx context.Context, o runOptions) (err error) {
 	defer func() { err = errors.Join(err, recording.close()) }()
 	defer r.closeBus()
 	port := r.openPort(ctx)
-	if err := r.openBoard(); err != nil {
+	if err := r.openBoard(note); err != nil {
 		port.giveUp()
 		return err
 	}
@@ -97,7 +108,7 @@ func Run(ctx context.Context, o runOptions) (err error) {
 
 	// Floor 2: devices behind one gate. From here on the end of this function,
 	// however it comes, leaves them at rest.
-	if err := r.openRig(); err != nil {
+	if err := r.openRig(ctx); err != nil {
 		port.giveUp()
 		return err
 	}
@@ -223,7 +234,8 @@ func logger(level string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l}))
 }
 
-func (r *robot) openBoard() error {
+func (r *robot) openBoard(note *starting) error {
+	r.relieve(note)
 	home, err := r.openData()
 	if err != nil {
 		return err
@@ -263,7 +275,7 @@ func (r *robot) closeBus() {
 	}
 }
 
-func (r *robot) openRig() (err error) {
+func (r *robot) openRig(ctx context.Context) (err error) {
 	r.rig, err = hw.NewRig(r.bus, hw.Options{
 		Hold: time.Duration(r.cfg.Stop.Hold), Dry: r.dry, Log: r.log, Latch: latch{r.board.Records("stop")},
 	})
@@ -272,8 +284,10 @@ func (r *robot) openRig() (err error) {
 	}
 	if r.devices, err = openDevices(r.rig, r.cfg, r.sim); err != nil {
 		r.rig.Close()
+		return err
 	}
-	return err
+	r.stopIfUnknown(ctx)
+	return nil
 }
 
 // closeRig makes the robot safe; it is deferred, so it does so in a panic too.

@@ -167,6 +167,7 @@ func (r *robot) tellStart(ctx context.Context) {
 	_, _ = r.bus.Publish(ctx, "edged", startTopic, map[string]any{
 		"name": r.cfg.Name, "hash": b.Hash(), "sim": r.sim, "dry": r.dry, "version": version,
 	})
+	r.tellAside()
 }
 
 // stageEnd says in the record that the robot ends: what happens from here on is

@@ -20,6 +20,7 @@ import (
 	"edged/blackboard"
 	"edged/bus"
 	"edged/bus/mqtt"
+	"edged/bus/mqtt/broker"
 	"edged/bus/trace"
 	"edged/cmd/edged/internal/config"
 	"edged/cmd/edged/internal/control"
@@ -51,6 +52,8 @@ type status struct {
 	Devices []hw.Status       `json:"devices"`
 	Link    string            `json:"link"` // to MQTT, in one phrase
 	MQTT    *mqtt.Stats       `json:"mqtt,omitempty"`
+	Broker  *broker.Stats     `json:"broker,omitempty"` // the one inside
+	Aside   []string          `json:"aside,omitempty"`  // what of earlier runs was not taken up
 	Trace   *trace.Stats      `json:"trace,omitempty"`
 	Page    pageState         `json:"page"`
 	Data    string            `json:"data,omitempty"` // why it works in a spare data folder, if it does
@@ -82,7 +85,7 @@ func (r *robot) status() status {
 		Name: r.cfg.Name, Dir: absolute(r.cfg.Dir()), PID: os.Getpid(), Version: version,
 		Mode: "run", Sim: r.sim, Dry: r.dry, Time: time.Now().UTC(), Started: r.started.UTC(), Uptime: time.Since(r.started).Seconds(),
 		Scripts: running.Summary(), Memory: readMemory(r.memory), Machine: r.machine.read(), Bus: r.bus.Stats(), Board: r.board.Status(),
-		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Page: r.page.state(), Data: r.dataTrouble, Tree: r.tree.Status(),
+		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Aside: r.aside, Page: r.page.state(), Data: r.dataTrouble, Tree: r.tree.Status(),
 	}
 	if refused != nil {
 		s.Reload = text(refused)
@@ -91,6 +94,7 @@ func (r *robot) status() status {
 		if st, ok := r.link.Describe().(mqtt.Stats); ok {
 			s.MQTT = &st
 		}
+		s.Broker = r.link.brokerStats()
 	}
 	s.Models = r.servers.status()
 	if r.recorder != nil {
@@ -214,6 +218,13 @@ func (s *status) write(w io.Writer, all bool) {
 		fmt.Fprintf(w, "  %s, %d in, %d out, %d wait, %d lost, %d malformed\n", state, q.In, q.Out, q.Waiting,
 			q.DropOffline+q.DropSlow+q.DropOldest+q.DropNew+q.TooLarge+q.Refused, q.Malformed)
 	}
+	if q := s.Broker; q != nil {
+		fmt.Fprintf(w, "  %d clients, %d sessions, %d subscriptions, %d wait, %d kept, %d lost, %d connections and %d messages refused, %d cut off\n",
+			q.Clients, q.Sessions, q.Subscriptions, q.Waiting, q.Retained, q.Dropped, q.Refused, q.Denied, q.Slow)
+	}
+	for _, why := range s.Aside {
+		fmt.Fprintf(w, "aside     %s\n", why)
+	}
 	fmt.Fprintf(w, "page      %s\n", s.Page)
 	for _, server := range config.Names(s.Models) {
 		q := s.Models[server]
@@ -245,8 +256,8 @@ func (s *status) writeHandlers(w io.Writer, all bool) {
 }
 
 func (s *status) writeBus(w io.Writer, all bool) {
-	fmt.Fprintf(w, "bus       %d events, %d errors, %d storms, %d refused, %d subscriptions, %d retained, %d timers\n",
-		s.Bus.Published, s.Bus.Errors, s.Bus.Storms, s.Bus.Overload, len(s.Bus.Subscriptions), s.Bus.Retained, s.Bus.Timers)
+	fmt.Fprintf(w, "bus       %d events, %d errors, %d storms, %d refused, %d subscriptions, %d retained, %d not kept, %d timers\n",
+		s.Bus.Published, s.Bus.Errors, s.Bus.Storms, s.Bus.Overload, len(s.Bus.Subscriptions), s.Bus.Retained, s.Bus.Unkept, s.Bus.Timers)
 	for _, q := range s.Bus.Subscriptions {
 		lost := q.DropOldest + q.DropNew
 		if all || lost+q.Errors+q.Discarded > 0 || q.Queued > 0 {

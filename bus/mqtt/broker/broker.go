@@ -219,7 +219,7 @@ func (b *Broker) Addr() string { return b.accept.Addr().String() }
 // Receive names the one who takes what clients publish. It is called on the
 // client's own goroutine, in the client's order, before the acknowledgement. An
 // error that is fs.ErrPermission means that the client may not say this: it is
-// counted, and told to a client that can be told. Any other means "not now": the
+// counted, and told to a client that can be told; so is bus.ErrFull. Any other means "not now": the
 // client is not read from while the message is offered again, and cut off after
 // ten seconds. Call it before Serve.
 func (b *Broker) Receive(f func(topic string, payload []byte, qos byte, retain bool) error) {

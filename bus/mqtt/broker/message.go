@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"edged/bus"
 )
 
 // message is what was published. All who get it share it; nothing changes but
@@ -125,10 +127,12 @@ func (b *Broker) publish(m *message) error {
 	}
 	if f := b.take.Load(); f != nil {
 		err := (*f)(m.topic, m.payload, m.qos, m.retain && !own)
-		if errors.Is(err, fs.ErrPermission) {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
 			return fmt.Errorf("%w: %w", err, packets.ErrNotAuthorized)
-		}
-		if err != nil {
+		case errors.Is(err, bus.ErrFull):
+			return fmt.Errorf("%w: %w", err, packets.ErrQuotaExceeded)
+		case err != nil:
 			return err
 		}
 	}
@@ -206,14 +210,14 @@ type retained struct {
 	last  map[string]*message
 	bytes int64
 	seq   uint64
+
+	theirs      int // topics of clients, which have a limit
+	theirsBytes int64
 }
 
 // keep stores a message, or forgets the one of its topic when it is empty.
 func (r *retained) keep(m *message) {
-	if old := r.last[m.topic]; old != nil {
-		r.bytes -= old.size()
-		delete(r.last, m.topic)
-	}
+	r.forget(m.topic)
 	if len(m.payload) == 0 {
 		return
 	}
@@ -224,6 +228,23 @@ func (r *retained) keep(m *message) {
 	m.seq = r.seq
 	r.last[m.topic] = m
 	r.bytes += m.size()
+	if m.from != nil {
+		r.theirs++
+		r.theirsBytes += m.size()
+	}
+}
+
+func (r *retained) forget(topic string) {
+	m := r.last[topic]
+	if m == nil {
+		return
+	}
+	delete(r.last, topic)
+	r.bytes -= m.size()
+	if m.from != nil {
+		r.theirs--
+		r.theirsBytes -= m.size()
+	}
 }
 
 // full reports whether a client's message may not be kept.
@@ -233,8 +254,8 @@ func (b *Broker) full(m *message) bool {
 	if len(m.payload) == 0 {
 		return false
 	}
-	topics, bytes := len(b.retained.last)+1, b.retained.bytes+m.size()
-	if old := b.retained.last[m.topic]; old != nil {
+	topics, bytes := b.retained.theirs+1, b.retained.theirsBytes+m.size()
+	if old := b.retained.last[m.topic]; old != nil && old.from != nil {
 		topics, bytes = topics-1, bytes-old.size()
 	}
 	return topics > b.opt.Retained || bytes > b.opt.RetainedBytes
@@ -244,8 +265,7 @@ func (b *Broker) full(m *message) bool {
 func (r *retained) expire(now time.Time) {
 	for topic, m := range r.last {
 		if m.over(now) {
-			r.bytes -= m.size()
-			delete(r.last, topic)
+			r.forget(topic)
 		}
 	}
 }

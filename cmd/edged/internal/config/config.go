@@ -34,6 +34,7 @@ type Config struct {
 	Env     map[string]string `toml:"env" doc:"values that scripts read with env(NAME)"`
 	Secrets map[string]string `toml:"secrets" doc:"files that hold what scripts read with secret(NAME)"`
 
+	Bus     Bus                       `toml:"bus"`
 	Board   Board                     `toml:"board"`
 	MQTT    MQTT                      `toml:"mqtt"`
 	Page    Page                      `toml:"page"`
@@ -83,12 +84,23 @@ type Board struct {
 	MaxRequests int64    `toml:"max_requests" doc:"requests that may wait for an answer"`
 }
 
+// Bus bounds what is kept of events.
+type Bus struct {
+	Retained      int64 `toml:"retained" doc:"topics whose last event is kept for those who come later"`
+	RetainedBytes Size  `toml:"retained_bytes" doc:"bytes that they may take"`
+}
+
 // MQTT sets up the broker inside, or the bridge to one outside if URL is set.
 type MQTT struct {
 	Listen  string `toml:"listen" doc:"where the broker inside listens; off = no broker"`
 	URL     string `toml:"url" doc:"an outside broker instead: tcp, ssl, ws or wss://host:port"`
 	Prefix  string `toml:"prefix" doc:"of the status topic, edged/<name> if empty"`
 	Clients int64  `toml:"clients" doc:"connections the broker inside takes"`
+
+	Sessions int64 `toml:"sessions" doc:"clients that are away whose subscriptions and messages it keeps"`
+	Filters  int64 `toml:"filters" doc:"subscriptions that one client may have there"`
+	Queue    int64 `toml:"queue" doc:"messages that may wait there for one client"`
+	Memory   Size  `toml:"memory" doc:"bytes that it keeps for all clients: messages, subscriptions, wills"`
 
 	ClientID     string   `toml:"client_id" doc:"stable and unique at the outside broker; edged-<name> if empty"`
 	Username     string   `toml:"username" doc:"at the outside broker"`
@@ -223,9 +235,11 @@ func Default() Config {
 			Time: Duration(2e9), Steps: 10_000_000, Depth: 1000,
 			Memory: 64 << 20, Grace: Duration(2e9),
 		},
+		Bus:   Bus{Retained: 10_000, RetainedBytes: 16 << 20},
 		Board: Board{Window: Duration(1e9), MaxValue: 1 << 20, MaxRequests: 65_536},
 		MQTT: MQTT{
 			Listen: "127.0.0.1:1883", Clients: 1024, MaxPacket: 256 << 10, KeepAlive: Duration(30e9),
+			Sessions: 1024, Filters: 1024, Queue: 10_000, Memory: 32 << 20,
 			Outbox: Outbox{Limit: 10_000, Bytes: 16 << 20, Overflow: "drop_oldest"},
 		},
 		Page:  Page{Listen: "127.0.0.1:7878"},

@@ -25,8 +25,11 @@ function bar() {
   attr(document.body, 'data-mode', st.mode);
   const m = st.machine ?? {}, models = Object.entries(st.models ?? {}), down = world.models.filter(n => n.error);
   const busy = models.reduce((n, [, q]) => n + q.running, 0), wait = models.reduce((n, [, q]) => n + q.waiting, 0);
+  const b = st.broker ?? {}, lost = (b.dropped ?? 0) + (b.denied ?? 0) + (b.refused ?? 0) + (b.slow ?? 0);
   const facts = [
-    ['broker', st.mqtt ? (st.mqtt.connected ? 'connected' : 'not connected') : short(st.link ?? 'none', 24), st.mqtt && !st.mqtt.connected && 'warn', st.link],
+    ['broker', st.mqtt ? (st.mqtt.connected ? 'connected' : 'not connected') + (lost ? `, ${lost} lost or refused` : '') : short(st.link ?? 'none', 24),
+      (lost || st.mqtt && !st.mqtt.connected) && 'warn', 
+      st.link + (st.broker ? `\n${b.clients} clients, ${b.waiting} messages wait, ${b.retained} kept\nlost: ${b.dropped} messages; refused: ${b.denied} messages, ${b.refused} connections; cut off: ${b.slow}` : '')],
     ['models', short(world.models.map(n => (n.error ? '✗' : n.info?.warm ? '●' : '○') + ' ' + n.name.replace(/^\w+:(?=.)/, '')).join('  ') || 'none', 44) + (busy ? ` ▶${busy}` : '') + (wait ? ` +${wait}` : ''), down.length && down.length === world.models.length && 'warn',
       [...world.models.map(n => `${n.name}: ${n.error ?? (n.info?.warm ? 'warm' : 'cold')}`), ...models.map(([n, q]) => `${n}: ${q.running} running, ${q.waiting} wait`)].join('\n')],
     ['CPU', m.cpu === undefined ? '–' : Math.round(m.cpu) + ' %', m.cpu > 90 && 'warn', m.load !== undefined && `load ${m.load}`],
@@ -43,6 +46,7 @@ function bar() {
   banner('stopped', st.stop && `Stopped by ${st.stop.source}: ${st.stop.reason}`, '', new Date(st.stop?.time ?? 0).toLocaleTimeString());
   banner('reload', st.reload && 'The last edit was refused; the version before goes on.', 'bad', st.reload);
   banner('data', st.data && 'Data folder: ' + st.data, 'bad');
+  banner('aside', st.aside && 'Not everything was taken up at the start.', 'bad', st.aside?.join('\n'));
   banner('trouble', st.board?.trouble && 'Blackboard: ' + st.board.trouble, 'bad');
   banner('damage', st.board?.damages && `Blackboard: ${st.board.damages.length} damaged`, 'bad', st.board?.damages?.map(d => `${d.what}: ${d.error}`).join('\n'));
   $('resume').hidden = st.mode !== 'stopped';
