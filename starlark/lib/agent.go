@@ -1,6 +1,7 @@
 package lib
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -391,9 +392,11 @@ var agentMethods = []value.Method[agent.Agent]{
 	moodMethods[0], moodMethods[1],
 }
 
+// runParams are what a run takes; from the third on they are also what
+// pool.make_ctx keeps for several runs.
 var runParams = []value.Param{
 	{Name: "task", Type: value.Data, Positional: true, Doc: "Text, or a JSON value."},
-	{Name: "ctx", Positional: true, Doc: "May be left out: a run inherits the context it is called in."},
+	{Name: "ctx", Type: value.Either(poolContextKind.Type(), contextKind.Type()), Positional: true, Doc: "What pool.make_ctx(…) gave: what is not said here is as it says. A run inherits the context it is called in, so the ctx of a function may be left out."},
 	{Name: "conversation", Type: value.String, Default: "", Doc: "Tasks with the same id share a session."},
 	{Name: "origin", Type: value.String, Default: "", Doc: "Whose words the task is. If missing: whoever gave the task that is being done, the source of the event that is handled if that is not trusted, else the script."},
 	{Name: "priority", Type: value.OneOf("background", "workflow", "person"), Doc: "How urgent it is where requests wait for a model. If missing: a person's if it was spoken, background in a background agent."},
@@ -425,18 +428,25 @@ func taskOf(c *value.Call) (context.Context, agent.Task, error) {
 	if err != nil {
 		return nil, t, err
 	}
-	t = agent.Task{Input: input, Conversation: c.String("conversation"), Origin: c.String("origin")}
+	var shared poolContext
+	if x, err := poolContextKind.Unwrap(c.Value("ctx")); err == nil {
+		shared = *x
+	}
+	t = agent.Task{Input: input, Conversation: cmp.Or(c.String("conversation"), shared.conversation), Origin: cmp.Or(c.String("origin"), shared.origin)}
 	ctx := c.Context()
 	r := runOf(ctx)
 	if r != nil {
 		if t.Origin == "" {
 			t.Origin = r.origin()
 		}
+		if len(shared.hooks) > 0 {
+			ctx = llm.WithHooks(ctx, shared.hooks...)
+		}
 		if ctx, err = r.b.withHooks(c, ctx); err != nil {
 			return nil, t, err
 		}
 	}
-	return withPriority(ctx, r, c.String("priority")), t, nil
+	return withPriority(ctx, r, cmp.Or(c.String("priority"), shared.priority)), t, nil
 }
 
 // origin is whose words a task is that this run gives to an agent.

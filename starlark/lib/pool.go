@@ -10,6 +10,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/agent"
+	"edged/agent/llm"
 	"edged/background"
 	"edged/bus"
 	"edged/pool"
@@ -108,21 +109,14 @@ func (p *agentPool) find(c *value.Call) (agent.Agent, error) {
 }
 
 func (p *agentPool) run(c *value.Call) (starlark.Value, error) {
-	if err := effect(c); err != nil {
-		return nil, err
-	}
 	if _, err := p.find(c); err != nil {
 		return nil, err
 	}
-	if script.Loading(c.Thread) {
-		return nil, &value.Error{Msg: "the top level declares, it does not act", Hint: "run agents in a handler, or with after(\"0s\", …)"}
-	}
-	task, err := c.Tree("task")
+	ctx, t, err := taskOf(c)
 	if err != nil {
 		return nil, err
 	}
-	t := agent.Task{Input: task, Origin: p.b.source(c), Conversation: c.String("conversation")}
-	return performed(p.p.Run(c.Context(), c.String("name"), t)), nil
+	return performed(p.p.Run(ctx, c.String("name"), t)), nil
 }
 
 func (p *agentPool) startBackground(c *value.Call) (starlark.Value, error) {
@@ -191,7 +185,7 @@ var poolKind = &value.Kind[*agentPool]{
 			},
 		},
 		{
-			Func: value.Func{Name: "run", Doc: "Gives a task to an agent and waits for the result.", Params: append([]value.Param{poolName}, runParams[:3]...), Returns: "a result", Blocks: true},
+			Func: value.Func{Name: "run", Doc: "Gives a task to an agent and waits for the result.", Params: append([]value.Param{poolName}, runParams...), Returns: "a result", Blocks: true},
 			Do:   (*agentPool).run,
 		},
 		{
@@ -216,14 +210,10 @@ var poolKind = &value.Kind[*agentPool]{
 			},
 		},
 		{
-			Func: value.Func{Name: "make_ctx", Doc: "Makes a context with the shared bus and board, for agent.run.", Named: "overrides", Returns: "a context"},
-			Do: func(p *agentPool, c *value.Call) (starlark.Value, error) {
-				overrides, err := c.NamedTree()
-				if err != nil {
-					return nil, err
-				}
-				return poolContextKind.Wrap(&poolContext{p, overrides}), nil
-			},
+			Func: value.Func{Name: "make_ctx", Doc: "Makes a context for runs that have something in common: agent.run(task, ctx = …) takes from it what it is not told itself.",
+				Example: "talk = pool.make_ctx(conversation = \"kitchen\")\nr = pool.get(\"lookup\").run(\"door\", ctx = talk)",
+				Params:  runParams[2:], Returns: "a context"},
+			Do: (*agentPool).makeContext,
 		},
 		{
 			Func: value.Func{Name: "status", Doc: "Tells about every agent.", Returns: "a dict"},
@@ -247,25 +237,34 @@ var poolKind = &value.Kind[*agentPool]{
 	},
 }
 
-// poolContext is what make_ctx gives.
+// poolContext is what make_ctx gives: what runs are told that have it as ctx.
 type poolContext struct {
-	p         *agentPool
-	overrides map[string]any
+	b                              *Behaviour
+	conversation, origin, priority string
+	hooks                          []llm.Hook
+}
+
+func (p *agentPool) makeContext(c *value.Call) (starlark.Value, error) {
+	x := &poolContext{b: p.b, conversation: c.String("conversation"), origin: c.String("origin"), priority: c.String("priority")}
+	if c.Has("hooks") {
+		var err error
+		if x.hooks, err = p.b.hooksOf(c, "hooks"); err != nil {
+			return nil, err
+		}
+	}
+	return poolContextKind.Wrap(x), nil
 }
 
 var poolContextKind = &value.Kind[*poolContext]{
 	Name: "pool_ctx",
-	Doc:  "What the agents of a pool share.",
+	Doc:  "What runs have in common, see pool.make_ctx.",
 	Attrs: []value.Attr[*poolContext]{
-		{Name: "bus", Doc: "The module bus.", Get: func(x *poolContext) (any, error) { return x.p.b.predeclared["bus"], nil }},
-		{Name: "blackboard", Doc: "The module bb.", Get: func(x *poolContext) (any, error) { return x.p.b.predeclared["bb"], nil }},
-		{Name: "overrides", Doc: "What make_ctx was given.", Get: func(x *poolContext) (any, error) { return x.overrides, nil }},
+		{Name: "bus", Doc: "The module bus.", Get: func(x *poolContext) (any, error) { return x.b.predeclared["bus"], nil }},
+		{Name: "blackboard", Doc: "The module bb.", Get: func(x *poolContext) (any, error) { return x.b.predeclared["bb"], nil }},
+		{Name: "conversation", Doc: "The session of those runs, or empty.", Type: value.String, Get: func(x *poolContext) (any, error) { return x.conversation, nil }},
+		{Name: "origin", Doc: "Whose words their tasks are, or empty.", Type: value.String, Get: func(x *poolContext) (any, error) { return x.origin, nil }},
+		{Name: "priority", Doc: "How urgent they are, or empty.", Type: value.String, Get: func(x *poolContext) (any, error) { return x.priority, nil }},
 	},
 }
-
-var boardFormRows = []row{{value.Func{
-	Name: "Blackboard", Doc: "Returns bb: there is one blackboard.", Returns: "bb", Example: "bb = Blackboard()",
-	Params: []value.Param{{Name: "async_watchers", Type: value.Bool, Default: true, Doc: "Watchers run beside the writer unless they are made with sync."}},
-}, func(b *Behaviour, c *value.Call) (starlark.Value, error) { return b.predeclared["bb"], nil }}}
 
 var _ background.Trigger = gate{}

@@ -2,6 +2,7 @@ package lib
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,34 @@ var watchRows = []row{{value.Func{
 	},
 	Returns: "a watch",
 }, (*Behaviour).bbWatch}}
+
+var boardFormRows = []row{{value.Func{
+	Name: "Blackboard", Doc: "Returns bb: there is one blackboard.", Returns: "bb", Example: "bb = Blackboard()",
+	Params: []value.Param{{Name: "async_watchers", Type: value.Bool, Default: true, Doc: "False: watchers that are made with what this returns run before set returns, unless they say sync = False."}},
+}, (*Behaviour).boardForm}}
+
+// boardForm gives the board, with watchers as they are asked for.
+func (b *Behaviour) boardForm(c *value.Call) (starlark.Value, error) {
+	board := b.predeclared["bb"]
+	m, ok := board.(*value.Module)
+	if c.Bool("async_watchers") || !ok {
+		return board, nil
+	}
+	f := watchRows[0].Func
+	f.Params = slices.Clone(f.Params)
+	for i := range f.Params {
+		if f.Params[i].Name == "sync" {
+			f.Params[i].Default = true
+		}
+	}
+	watch := b.bind([]row{{f, watchRows[0].do}})[0]
+	members := starlark.StringDict{}
+	for _, name := range m.AttrNames() {
+		members[name], _ = m.Attr(name) // it is there
+	}
+	members["watch"] = watch.Builtin()
+	return value.NewModule(m.Name(), m.Doc()).With(members), nil
+}
 
 // watcher is a declared watch.
 type watcher struct {

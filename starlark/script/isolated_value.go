@@ -55,24 +55,12 @@ func (s *session) api(e *encoder, names starlark.StringDict) {
 func (s *session) apiEntry(e *encoder, key, full string, v starlark.Value) bool {
 	if m, ok := v.(*value.Module); ok {
 		e.value(starlark.String(key), 0)
-		e.byte(wireModule)
-		e.text(m.Name())
-		e.text(m.Doc())
-		members := encoder{nodes: value.MaxNodes, foreign: s.encodeForeign}
-		n := 0
-		for _, name := range m.AttrNames() {
-			x, _ := m.Attr(name)
-			if s.apiEntry(&members, name, full+"."+name, x) {
-				n++
-			}
-		}
-		e.byte(wireDict)
-		e.uint(uint64(n))
-		e.buf = append(e.buf, members.buf...)
+		s.module(e, full, m)
 		return true
 	}
 	one := encoder{nodes: value.MaxNodes, foreign: s.encodeForeign}
-	if _, ok := v.(starlark.Callable); ok {
+	_, fn := v.(starlark.Callable)
+	if known, err := lookup(s.i.o.Source.Predeclared, full); fn && err == nil && known == v {
 		one.byte(wireAPI)
 		one.text(full)
 	} else {
@@ -83,7 +71,28 @@ func (s *session) apiEntry(e *encoder, key, full string, v starlark.Value) bool 
 	}
 	e.value(starlark.String(key), 0)
 	e.buf = append(e.buf, one.buf...)
+	e.sent = append(e.sent, one.sent...)
 	return true
+}
+
+// module writes one: what is predeclared under its name by that name, other
+// members as what they are.
+func (s *session) module(e *encoder, full string, m *value.Module) {
+	e.byte(wireModule)
+	e.text(m.Name())
+	e.text(m.Doc())
+	members := encoder{nodes: value.MaxNodes, foreign: s.encodeForeign}
+	n := 0
+	for _, name := range m.AttrNames() {
+		x, _ := m.Attr(name)
+		if s.apiEntry(&members, name, full+"."+name, x) {
+			n++
+		}
+	}
+	e.byte(wireDict)
+	e.uint(uint64(n))
+	e.buf = append(e.buf, members.buf...)
+	e.sent = append(e.sent, members.sent...)
 }
 
 func (s *session) onLoaded(d *decoder) {
@@ -265,6 +274,10 @@ func (s *session) encodeForeign(e *encoder, v starlark.Value) error {
 		}
 		e.byte(wireFunc)
 		e.uint(f.id)
+		return nil
+	}
+	if m, ok := v.(*value.Module); ok {
+		s.module(e, m.Name(), m)
 		return nil
 	}
 	snap := value.Snapshot{Type: v.Type(), Truth: bool(v.Truth())}
