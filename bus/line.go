@@ -26,9 +26,6 @@ func (b *Bus) Line(topic string) (*Line, error) {
 	return &Line{b: b, topic: topic}, nil
 }
 
-// Topic is the line's topic.
-func (l *Line) Topic() string { return l.topic }
-
 // Stage does what [Bus.Stage] does. An event that nobody listens to has its
 // number and is over.
 func (l *Line) Stage(ctx context.Context, source string, v any) (e Event, err error) {

@@ -190,9 +190,6 @@ func (g *Goal) Fail(reason string) bool { return g.end(Failed, nil, reason) }
 // whether this was its end.
 func (g *Goal) Cancel(reason string) bool { return g.end(Cancelled, nil, reason) }
 
-// Done is closed when the goal is over.
-func (g *Goal) Done() <-chan struct{} { return g.done }
-
 // State is where the goal stands.
 func (g *Goal) State() State {
 	g.mu.Lock()

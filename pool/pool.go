@@ -129,15 +129,6 @@ func (p *Pool) Register(a agent.Agent) error {
 	return nil
 }
 
-// Unregister stops an agent and forgets it.
-func (p *Pool) Unregister(ctx context.Context, name string) error {
-	if err := p.StopBackground(ctx, name); err != nil && !errors.Is(err, ErrStopped) {
-		return err
-	}
-	p.forget(name)
-	return nil
-}
-
 func (p *Pool) forget(name string) {
 	p.mu.Lock()
 	m := p.members[name]
@@ -197,27 +188,4 @@ func (p *Pool) perform(ctx context.Context, a agent.Agent, t agent.Task) (agent.
 		return r, nil
 	}
 	return r, err
-}
-
-// A Context is what agents of one pool share, and who they act for.
-type Context struct {
-	Bus          *bus.Bus
-	Board        Board
-	Origin       string // who asks, see [agent.Task]
-	Conversation string
-}
-
-// Context makes a context of the pool's bus and board; each override may
-// change it.
-func (p *Pool) Context(overrides ...func(*Context)) Context {
-	c := Context{Bus: p.o.Bus, Board: p.o.Board}
-	for _, o := range overrides {
-		o(&c)
-	}
-	return c
-}
-
-// Task makes a task of the context.
-func (c Context) Task(input any) agent.Task {
-	return agent.Task{Input: input, Origin: c.Origin, Conversation: c.Conversation}
 }

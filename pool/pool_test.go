@@ -107,10 +107,6 @@ func TestNamesAreUnique(t *testing.T) {
 		if _, ok := p.Get("c"); ok {
 			t.Error("found an agent that is not there")
 		}
-		if err := p.Unregister(t.Context(), "b"); err != nil {
-			t.Error(err)
-		}
-		register(t, p, echo("b"))
 	})
 }
 
@@ -364,13 +360,6 @@ func TestRequestsByCapability(t *testing.T) {
 		if st := p.Status(); fmt.Sprint(st.Agents[0].Capabilities) != "[cooking cleaning]" {
 			t.Errorf("got %+v", st)
 		}
-		// One that is gone answers no more.
-		if err := p.Unregister(t.Context(), "cook"); err != nil {
-			t.Error(err)
-		}
-		if r := ask("cooking", "soup"); r.Status != agent.Timeout {
-			t.Errorf("got %+v", r)
-		}
 	})
 }
 
@@ -378,13 +367,4 @@ func TestResultOf(t *testing.T) {
 	if r := pool.ResultOf("just words"); r.Status != agent.Done || r.Output != "just words" {
 		t.Errorf("got %+v", r)
 	}
-}
-
-func TestContext(t *testing.T) {
-	inPool(t, func(t *testing.T, p *pool.Pool, b *bus.Bus) {
-		c := p.Context(func(c *pool.Context) { c.Origin = "voice" })
-		if task := c.Task("hello"); c.Bus != b || c.Board == nil || task.Origin != "voice" || task.Text() != "hello" {
-			t.Errorf("got %+v, %+v", c, task)
-		}
-	})
 }

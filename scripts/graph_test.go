@@ -33,7 +33,7 @@ func TestGraphEdge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := b.Graphs()[0].JSON()
+		text, err := json.Marshal(b.Graphs()[0].Draw())
 		if err != nil {
 			t.Fatal(err)
 		}

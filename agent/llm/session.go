@@ -129,13 +129,6 @@ func (s *Sessions) Add(ctx context.Context, id string, turn []Message) error {
 	return nil
 }
 
-// Forget drops a conversation.
-func (s *Sessions) Forget(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.byID, id)
-}
-
 // makeRoom drops the conversation that was not used for longest.
 func (s *Sessions) makeRoom() {
 	for len(s.byID) >= s.o.Conversations {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -67,13 +66,6 @@ func (w *World) Inject(device string, f Fault) error {
 		p.poke()
 	}
 	return nil
-}
-
-// Faulty lists the devices that are faulty now.
-func (w *World) Faulty() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Sorted(maps.Keys(w.faults))
 }
 
 func (w *World) actuatorNames() []string {

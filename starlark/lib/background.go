@@ -217,6 +217,9 @@ func (b *Behaviour) supervisionTree(c *value.Call) (starlark.Value, error) {
 		}
 	}
 	s := background.NewSupervisor(name, o, children...)
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
 	for _, u := range units {
 		u.mu.Lock()
 		taken := u.owner

@@ -287,6 +287,3 @@ func (b *Behaviour) finish(ctx context.Context) error {
 
 // Folder is the behaviour's name.
 func (b *Behaviour) Folder() string { return b.folder }
-
-// Program is what was loaded, for linters and coverage; nil if it is isolated.
-func (b *Behaviour) Program() *script.Program { return b.program }

@@ -50,13 +50,6 @@ func (s *Session) Eval(ctx context.Context, line string) (string, error) {
 	return v.String(), nil
 }
 
-// Names are those a line can use, for completion.
-func (s *Session) Names() starlark.StringDict {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.names()
-}
-
 func (s *Session) names() starlark.StringDict {
 	all := script.Universe()
 	var globals starlark.StringDict

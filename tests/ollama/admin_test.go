@@ -22,9 +22,6 @@ import (
 func TestListAndShow(t *testing.T) {
 	s := up(t)
 	c := s.client(t, ollama.Options{})
-	if v, err := c.Version(t.Context()); err != nil || v != "0.24.0" {
-		t.Errorf("version %q, %v", v, err)
-	}
 	list, err := c.List(t.Context())
 	i := slices.IndexFunc(list, func(x ollama.Installed) bool { return x.Name == "tiny:latest" })
 	if err != nil || i < 0 || list[i].Size < 1000 || list[i].Family != "llama" || list[i].Quantization != "F16" || list[i].Modified.IsZero() {

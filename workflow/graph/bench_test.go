@@ -118,7 +118,7 @@ func BenchmarkCheck(b *testing.B) {
 			}
 		}
 		g.Edge(graph.Start, "n0")
-		if err := g.Err(); err != nil {
+		if err := faults(g); err != nil {
 			b.Fatal(err)
 		}
 	}

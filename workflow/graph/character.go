@@ -1,15 +1,12 @@
 package graph
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"sync"
 	"time"
-
-	"edged/bus"
 )
 
 // Traits lists what characters are made of: HEXACO, each from 0 to 1.
@@ -153,11 +150,4 @@ func (c *Character) AddMood(more map[string]float64) error {
 		c.mood[k] = max(-1, min(1, c.mood[k]+d))
 	}
 	return nil
-}
-
-// Feel changes the mood with events: f gives what an event adds to it.
-func (c *Character) Feel(b *bus.Bus, filter string, f func(e bus.Event) map[string]float64) (*bus.Subscription, error) {
-	return b.Handle(filter, bus.Queue{Name: "mood of " + c.name}, func(_ context.Context, e bus.Event) error {
-		return c.AddMood(f(e))
-	})
 }

@@ -37,12 +37,6 @@ func (g *Graph) Check() []Problem {
 	return slices.Clone(g.problems)
 }
 
-// Err gives the errors of the graph as one, or nil.
-func (g *Graph) Err() error {
-	g.fix()
-	return g.fatal
-}
-
 func fatal(name string, list []Problem) error {
 	var errs []error
 	for _, p := range list {

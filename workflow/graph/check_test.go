@@ -116,8 +116,8 @@ func TestCheck(t *testing.T) {
 			node(g, d.says("a"))
 			c.build(g)
 			check(t, problems(g), c.want)
-			if strings.Contains(c.want, "error") != (g.Err() != nil) {
-				t.Errorf("error %v", g.Err())
+			if strings.Contains(c.want, "error") != (faults(g) != nil) {
+				t.Errorf("error %v", faults(g))
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func TestRequest(t *testing.T) {
 
 func TestDrawings(t *testing.T) {
 	g := request(&diary{}, nil)
-	text, err := g.JSON()
+	text, err := json.MarshalIndent(g.Draw(), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

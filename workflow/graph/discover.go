@@ -99,13 +99,6 @@ func (c *Capabilities) Add(x Capability) {
 	c.list = append(c.list, x)
 }
 
-// Remove forgets a capability: a robot that has left.
-func (c *Capabilities) Remove(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.drop(name)
-}
-
 func (c *Capabilities) drop(name string) {
 	c.list = slices.DeleteFunc(c.list, func(x Capability) bool { return x.Name == name })
 	clear(c.finders)

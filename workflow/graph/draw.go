@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"encoding/json"
 	"fmt"
 	"sort"
 	"strings"
@@ -132,9 +131,6 @@ func (e *edge) draw() []DrawnEdge {
 	}
 	return []DrawnEdge{one}
 }
-
-// JSON prints the drawing.
-func (g *Graph) JSON() ([]byte, error) { return json.MarshalIndent(g.Draw(), "", "  ") }
 
 func (g *Graph) arrows() (list []workflow.Arrow) {
 	for _, e := range g.edges {

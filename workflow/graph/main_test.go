@@ -3,6 +3,7 @@ package graph_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,6 +44,17 @@ func (d *diary) sorted() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return strings.Join(slices.Sorted(slices.Values(d.list)), ", ")
+}
+
+// faults gives the errors of a graph as one, or nil.
+func faults(g *graph.Graph) error {
+	var errs []error
+	for _, p := range g.Check() {
+		if p.Severity == graph.Error {
+			errs = append(errs, errors.New(p.Text))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func textOf(v any) string {

@@ -110,7 +110,7 @@ func TestStopsAtOnce(t *testing.T) {
 		}
 		out := graph.New("out", graph.Options{MaxSteps: -1})
 		out.Node("seq", workflow.NewSequence("seq", workflow.SequenceOptions{}, d.says("a"), in), graph.NodeOptions{})
-		if err := line(out, "seq").Err(); err != nil {
+		if err := faults(line(out, "seq")); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -191,26 +191,23 @@ func TestCharacter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := bus.New(bus.Options{})
-		defer b.Close(t.Context())
-		s, err := c.Feel(b, "bump", func(e bus.Event) map[string]float64 { return map[string]float64{"arousal": e.Payload().(float64)} })
-		if err != nil {
-			t.Fatal(err)
+		feel := func(arousal float64) {
+			if err := c.AddMood(map[string]float64{"arousal": arousal}); err != nil {
+				t.Error(err)
+			}
 		}
-		defer s.Close()
 		now := func() string {
-			synctest.Wait()
 			v, _ := c.Value("arousal")
 			return fmt.Sprintf("%.2f", v)
 		}
 		check(t, now(), "0.20")
-		_, _ = b.Publish(t.Context(), "hw", "bump", 0.4)
+		feel(0.4)
 		check(t, now(), "0.60")
 		time.Sleep(time.Minute)
 		check(t, now(), "0.40") // half of the change is gone
 		time.Sleep(time.Hour)
 		check(t, now(), "0.20")
-		_, _ = b.Publish(t.Context(), "hw", "bump", 5.0)
+		feel(5)
 		check(t, now(), "1.00")
 		if err := c.SetMood(map[string]float64{"arousal": -1}); err != nil {
 			t.Error(err)

@@ -41,9 +41,6 @@ func (i *Interaction) Name() string { return i.name }
 // Kind is the type of its edge: "delegation", "oversight", …
 func (i *Interaction) Kind() string { return i.r.kind() }
 
-// Edge answers who its members are and what they see.
-func (i *Interaction) Edge() Edge { return i.e }
-
 // Members names them in order: of a binary edge source, then target.
 func (i *Interaction) Members() []string { return slices.Clone(i.members) }
 

@@ -66,9 +66,6 @@ type Turn struct {
 	open error // it waits for this
 }
 
-// Usable reports whether the turn has an answer that counts.
-func (t Turn) Usable() bool { return t.State == OK }
-
 // LogOptions bound a [Log].
 type LogOptions struct {
 	Keep int // interactions; the oldest go first; 0 is 100

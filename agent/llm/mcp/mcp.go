@@ -83,9 +83,6 @@ func New(where string, o Options) (*Client, error) {
 	return &Client{where: where, o: o, hidden: wire.Hide(o.Hide...)}, nil
 }
 
-// Where is the server as it was named.
-func (c *Client) Where() string { return c.where }
-
 // Tools lists the server's tools as an agent's. They stay usable after the
 // connection broke: a call connects again. The list is kept until the server
 // says that it changed; that the server is still there is asked each time.

@@ -44,13 +44,6 @@ type Progress struct {
 	Total, Completed int64
 }
 
-// Version gives the server's version: the quickest way to see that it is up.
-func (s *Server) Version(ctx context.Context) (string, error) {
-	var v struct{ Version string }
-	err := s.wire.JSON(ctx, "GET", "/api/version", nil, &v)
-	return v.Version, s.trouble("", "NAME", err)
-}
-
 // List gives the installed models by name.
 func (s *Server) List(ctx context.Context) ([]Installed, error) {
 	var tags api.ListResponse

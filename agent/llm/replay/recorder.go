@@ -47,13 +47,6 @@ func NewRecorder(m llm.Model, w io.Writer, o RecorderOptions) *Recorder {
 	return &Recorder{m: m, w: w, opt: o}
 }
 
-// Err gives the error that ended the recording, if one did.
-func (r *Recorder) Err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
-}
-
 // Chat passes the request on and writes down the answer.
 func (r *Recorder) Chat(ctx context.Context, q llm.Request, say func(string) error) (llm.Message, error) {
 	asked := record(q) // before the model has had it in hands

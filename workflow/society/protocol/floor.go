@@ -150,9 +150,6 @@ func (f *Floor) Round() int { return f.round }
 // between rounds, conditions after every message, too.
 func (f *Floor) Stopped() string { return f.stopped }
 
-// Dropped counts messages that fell out of full inboxes.
-func (f *Floor) Dropped() int { return f.dropped }
-
 func (f *Floor) said(round int) (list []Message) {
 	for _, m := range f.kept {
 		if m.Round == round {

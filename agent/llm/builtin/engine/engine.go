@@ -128,12 +128,3 @@ func build(c Config) *Net {
 	n.Norm = add("output_norm", 1, c.Dim)
 	return n
 }
-
-// Size is the number of weights.
-func (n *Net) Size() int {
-	s := 0
-	for _, p := range n.Params {
-		s += len(p.W)
-	}
-	return s
-}

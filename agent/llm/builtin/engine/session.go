@@ -59,7 +59,8 @@ func (s *Session) Step(token int) []float32 {
 	return s.scores
 }
 
-// Hidden is the last token's normalised state, valid until the next Step.
+// Hidden is the last token's normalised state, valid until the next Step. It is
+// what the trainer's arithmetic is compared with.
 func (s *Session) Hidden() []float32 { return s.h[:s.n.Config.Dim] }
 
 func (s *Session) run(token int) {

@@ -187,15 +187,6 @@ func (t *Tokenizer) Bytes(id int) []byte { return t.bytes[id] }
 // Text tells whether a token is a piece of ordinary text.
 func (t *Tokenizer) Text(id int) bool { return t.Kinds[id] == kindNormal }
 
-// Decode gives the text of tokens, with call marks, without control tokens.
-func (t *Tokenizer) Decode(ids []int) string {
-	var b []byte
-	for _, id := range ids {
-		b = append(b, t.bytes[id]...)
-	}
-	return string(b)
-}
-
 // alphabet is GPT-2's printable rune for each byte.
 func alphabet() [256]rune {
 	var f [256]rune
