@@ -54,7 +54,7 @@ const socketName = "edged.sock"
 // writable tries whether all can be written that a robot writes, and makes the
 // folders. Permissions alone would not tell a medium that has gone read-only.
 func writable(data string) error {
-	for _, dir := range []string{data, filepath.Join(data, "store"), filepath.Join(data, "outbox"), filepath.Join(data, "trace")} {
+	for _, dir := range []string{data, filepath.Join(data, "store"), filepath.Join(data, "trace")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
@@ -66,14 +66,19 @@ func writable(data string) error {
 			return err
 		}
 	}
-	f, err := os.OpenFile(filepath.Join(data, auditFile), os.O_WRONLY|os.O_APPEND, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	for _, name := range []string{auditFile, "outbox"} {
+		f, err := os.OpenFile(filepath.Join(data, name), os.O_WRONLY|os.O_APPEND, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = f.Close()
-	}
-	return err
+	return nil
 }
 
 // openData decides where the robot works; the board's file is at home in any case.

@@ -112,7 +112,7 @@ func (r *robot) relieve(s *starting) {
 	if s.Failed < 2 {
 		return
 	}
-	board := filepath.Join(s.data, "board.db")
+	board := boardFile(r.cfg)
 	times := fmt.Sprintf("%d starts in a row failed", s.Failed)
 	if s.Failed < 4 {
 		n, path, err := r.evictRetained(board)
