@@ -51,7 +51,9 @@ func (s *Subscription) work(h func(context.Context, Event) error) (again bool) {
 	}()
 	for {
 		ok, more := s.take(&e)
-		if !ok && more {
+		if ok {
+			ok = s.handed(&e)
+		} else if more {
 			ctx, e = nil, Event{} // what is done may be collected while it sleeps
 			s.makeContexts(1)
 			e = <-s.wake

@@ -18,6 +18,7 @@ import (
 var (
 	ErrUndeliverable = errors.New("nobody has that inbox")
 	ErrNoAnswer      = errors.New("no answer in time")
+	ErrLate          = errors.New("the question is over: answered, given up or out of time")
 )
 
 // Everyone is the receiver of a broadcast.
@@ -42,7 +43,33 @@ type talk struct {
 	mu     sync.Mutex
 	asks   map[string]*ask
 	tapped bool
+	over   map[string]string // correlation id → who asked, of the last questions that are over
+	order  []string          // of over, the oldest first
+	late   uint64            // answers to those
 	next   atomic.Uint64
+}
+
+// overs is how many questions that are over are remembered.
+const overs = 4096
+
+// end forgets a question, unless it is over; the caller holds mu.
+func (t *talk) end(id string) *ask {
+	a := t.asks[id]
+	if a == nil {
+		return nil
+	}
+	delete(t.asks, id)
+	if t.over == nil {
+		t.over = map[string]string{}
+	}
+	if _, again := t.over[id]; !again {
+		if t.order = append(t.order, id); len(t.order) > overs {
+			delete(t.over, t.order[0])
+			t.order = t.order[1:]
+		}
+	}
+	t.over[id] = a.from
+	return a
 }
 
 type ask struct {
@@ -87,7 +114,9 @@ func MessageOf(e Event) (Message, bool) {
 }
 
 // Send delivers a message. It returns ErrUndeliverable when nobody has an
-// inbox of that name and no subscription to message topics could take it.
+// inbox of that name and no subscription to message topics could take it, and
+// ErrLate when it answers a question that is over: that is counted, and changes
+// nothing.
 func (b *Bus) Send(ctx context.Context, m Message) error {
 	if err := m.check(); err != nil {
 		return err
@@ -101,6 +130,9 @@ func (b *Bus) Send(ctx context.Context, m Message) error {
 	}
 	m.Content = content
 	if !b.reachable(m) {
+		if b.late(m) {
+			return fmt.Errorf("bus: send to %q: %w", m.To, ErrLate)
+		}
 		return fmt.Errorf("bus: send to %q: %w", m.To, ErrUndeliverable)
 	}
 	from := "agent:" + m.From
@@ -155,15 +187,12 @@ func (b *Bus) Ask(ctx context.Context, m Message, timeout time.Duration) (*Futur
 	id := m.CorrelationID
 	forget := func() {
 		b.talk.mu.Lock()
-		delete(b.talk.asks, id)
-		b.talk.mu.Unlock()
+		defer b.talk.mu.Unlock()
+		b.talk.end(id)
 	}
 	f := NewFuture(forget)
+	// Who asks listens first: an answer may come before Send returns.
 	if err := b.open(id, &ask{m.From, f}); err != nil {
-		return nil, err
-	}
-	if err := b.Send(ctx, m); err != nil {
-		forget()
 		return nil, err
 	}
 	if timeout > 0 {
@@ -173,26 +202,31 @@ func (b *Bus) Ask(ctx context.Context, m Message, timeout time.Duration) (*Futur
 		})
 		f.OnDone(func(any, error) { t.Stop() })
 	}
+	if err := b.Send(ctx, m); err != nil {
+		forget()
+		f.Resolve(nil, err) // nobody has it; this stops the timer
+		return nil, err
+	}
 	return f, nil
 }
 
+// open notes a question and sees to it that answers are heard.
 func (b *Bus) open(id string, a *ask) error {
 	b.talk.mu.Lock()
+	defer b.talk.mu.Unlock()
+	if b.talk.asks[id] != nil {
+		return fmt.Errorf("bus: ask: correlation id %q is in use", id)
+	}
+	if !b.talk.tapped { // under the lock: who asks meanwhile waits until it stands
+		if _, err := b.Tap(messagePrefix+"+", b.answer); err != nil {
+			return fmt.Errorf("bus: ask: %w", err)
+		}
+		b.talk.tapped = true
+	}
 	if b.talk.asks == nil {
 		b.talk.asks = map[string]*ask{}
 	}
-	if b.talk.asks[id] != nil {
-		b.talk.mu.Unlock()
-		return fmt.Errorf("bus: ask: correlation id %q is in use", id)
-	}
 	b.talk.asks[id] = a
-	tap := !b.talk.tapped
-	b.talk.tapped = true
-	b.talk.mu.Unlock()
-	if tap {
-		_, err := b.Tap(messagePrefix+"+", b.answer)
-		return err
-	}
 	return nil
 }
 
@@ -208,7 +242,7 @@ func (b *Bus) answer(e Event) {
 		b.talk.mu.Unlock()
 		return
 	}
-	delete(b.talk.asks, m.CorrelationID)
+	b.talk.end(m.CorrelationID)
 	b.talk.mu.Unlock()
 	switch m.Kind {
 	case "failure", "refuse", "not-understood":
@@ -216,6 +250,17 @@ func (b *Bus) answer(e Event) {
 	default:
 		a.future.ResolveFrom(e.Origin(), m.Content, nil)
 	}
+}
+
+// late counts a message that answers a question that is over.
+func (b *Bus) late(m Message) bool {
+	b.talk.mu.Lock()
+	defer b.talk.mu.Unlock()
+	if from, known := b.talk.over[m.CorrelationID]; !known || from != m.To {
+		return false
+	}
+	b.talk.late++
+	return true
 }
 
 // reachable reports whether somebody could take the message.

@@ -181,8 +181,9 @@ func (s *Subscription) take(e *Event) (ok, more bool) {
 	return true, true
 }
 
-// handed reports whether wake brought an event; one that comes after Close is
-// discarded like all that was queued.
+// handed reports whether there is an event to give out; one that was taken
+// while Close was called is discarded like all that was queued. It is the last
+// thing before a reader has it, so nothing is given out once Close has returned.
 func (s *Subscription) handed(e *Event) bool {
 	if e.Topic == "" {
 		return false
@@ -229,13 +230,24 @@ func (s *Subscription) putBack() {
 	s.held = 0
 	s.stats.Taken -= uint64(len(back))
 	for len(back) > 0 {
-		if s.n == len(s.ring) {
-			s.grow()
-		}
-		s.head--
-		s.n++
-		*s.slot(s.head) = back[len(back)-1]
+		s.putFront(&back[len(back)-1])
 		back = back[:len(back)-1]
+	}
+}
+
+// putFront puts an event in front of the ring; the caller holds mu.
+func (s *Subscription) putFront(e *Event) {
+	if s.n == len(s.ring) {
+		s.grow()
+	}
+	s.head--
+	s.n++
+	*s.slot(s.head) = *e
+	if s.opt.Overflow >= Latest {
+		if s.slots == nil {
+			s.slots = map[string]uint64{}
+		}
+		s.slots[e.Topic] = s.head
 	}
 	s.cleared = min(s.cleared, s.head)
 }

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -89,6 +90,42 @@ func (b *Bus) Retained(filter string) []Event {
 		list[i].Retained = true
 	}
 	return list
+}
+
+// replay puts kept events in front of what has come since they were looked up;
+// the reader is held meanwhile. Where is asked for them as for any event, and
+// the bound of the queue holds: the oldest make room.
+func (s *Subscription) replay(kept []Event) {
+	var in []Event
+	for _, e := range kept {
+		e.Retained = true
+		if s.opt.Where == nil || s.guard(e, s.opt.Where) {
+			in = append(in, e)
+		} else {
+			s.refused.Add(1)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.finished {
+		if s.opt.Overflow >= Latest { // a newer one of its topic is there already
+			in = slices.DeleteFunc(in, func(e Event) bool {
+				_, newer := s.slots[e.Topic]
+				if newer {
+					s.stats.Replaced++
+				}
+				return newer
+			})
+		}
+		if over := min(s.n+len(in)-s.opt.Limit, len(in)); over > 0 && s.opt.Overflow != Collapse {
+			s.stats.DropOldest += uint64(over)
+			in = in[over:]
+		}
+		for i := len(in) - 1; i >= 0; i-- {
+			s.putFront(&in[i])
+		}
+	}
+	s.letGo()
 }
 
 func (b *Bus) keptMatching(match func(string) bool) []Event {

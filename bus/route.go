@@ -63,18 +63,22 @@ func (b *Bus) subscriptions() []*Subscription {
 // adding writes behind it, removing makes a new one.
 func (b *Bus) attach(s *Subscription) {
 	b.subsMu.Lock()
-	defer b.subsMu.Unlock()
 	b.nextID++
 	s.id = b.nextID
+	var replay []Event
 	if s.opt.Replay {
-		for _, e := range b.keptMatching(s.matches) {
-			e.Retained = true
-			s.after = max(s.after, e.Seq)
-			s.push(&e)
+		if replay = b.keptMatching(s.matches); len(replay) > 0 {
+			s.after = replay[len(replay)-1].Seq // of what was kept they are sorted by it
+			s.holds++
+			s.head, s.cleared = 1<<32, 1<<32 // they go in front
 		}
 	}
 	b.subs = append(b.subs, s)
 	b.gen.Add(1)
+	b.subsMu.Unlock()
+	if len(replay) > 0 {
+		s.replay(replay)
+	}
 }
 
 func (b *Bus) detach(s *Subscription) {

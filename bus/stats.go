@@ -28,6 +28,7 @@ type Stats struct {
 	Retained      int                 `json:"retained"`
 	RetainedBytes int64               `json:"retained_bytes"`
 	Unkept        uint64              `json:"unkept,omitempty"` // refused: no more could be kept
+	Late          uint64              `json:"late,omitempty"`   // answers to questions that were over
 	Subscriptions []SubscriptionStats `json:"subscriptions"`
 }
 
@@ -39,7 +40,11 @@ func (b *Bus) Stats() Stats {
 	b.subsMu.Lock()
 	kept, bytes := len(b.kept.last), b.kept.bytes
 	b.subsMu.Unlock()
+	b.talk.mu.Lock()
+	late := b.talk.late
+	b.talk.mu.Unlock()
 	st := Stats{
+		Late:      late,
 		Published: b.state.Load() / oneSeq, Pending: pending, Overload: b.counters.overload.Load(),
 		Storms: b.counters.storms.Load(), Errors: b.counters.errors.Load(), Timers: b.wheel.Len(), Retained: kept, RetainedBytes: bytes, Unkept: b.counters.unkept.Load(),
 	}

@@ -175,8 +175,10 @@ func (s *Subscription) Next(ctx context.Context) (Event, error) {
 	for {
 		var e Event
 		switch ok, more := s.take(&e); {
-		case ok:
+		case ok && s.handed(&e):
 			return e, nil
+		case ok:
+			continue
 		case !more:
 			return Event{}, ErrClosed
 		}
@@ -253,11 +255,16 @@ func (s *Subscription) Hold() (release func()) {
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.holds--; s.holds == 0 && s.waiting && s.n > 0 {
-			s.waiting = false
-			s.wake <- Event{}
-		}
+		s.letGo()
 	})
+}
+
+// letGo ends one hold; the caller holds mu.
+func (s *Subscription) letGo() {
+	if s.holds--; s.holds == 0 && s.waiting && s.n > 0 {
+		s.waiting = false
+		s.wake <- Event{}
+	}
 }
 
 // Push puts an event into the queue that was let in elsewhere before: neither

@@ -88,12 +88,13 @@ var messageKind = &value.Kind[*message]{
 	},
 	Methods: []value.Method[*message]{{
 		Func: value.Func{
-			Name: "reply", Doc: "Answers the sender, under the same correlation id.",
+			Name: "reply", Doc: "Answers the sender, under the same correlation id. It is False if the question is over: the answer came too late, and changes nothing.",
 			Example: "def on_message(m):\n    m.reply(\"I am in the hall\")",
 			Params: []value.Param{
 				{Name: "content", Type: value.Data, Required: true, Positional: true, Doc: "The answer."},
 				{Name: "kind", Type: words, Default: "inform", Doc: "What kind of answer it is."},
 			},
+			Returns: sent,
 		},
 		Do: (*message).reply,
 	}},
@@ -119,7 +120,7 @@ func (m *message) reply(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, m.b.host.Bus.Send(c.Context(), bus.Message{
+	return m.b.say(c, bus.Message{
 		From: m.name, To: m.From, Kind: c.String("kind"), CorrelationID: m.CorrelationID, Content: content,
 	})
 }

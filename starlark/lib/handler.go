@@ -141,6 +141,13 @@ func (l *listener) close() {
 	l.b.forget(l)
 }
 
+// over reports whether it was closed, and not by one that takes its place.
+func (l *listener) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed && !l.handed
+}
+
 // idle reports whether all is handled that was let in.
 func (l *listener) idle() bool {
 	l.mu.Lock()
@@ -207,6 +214,9 @@ func (l *listener) handle(ctx context.Context, e bus.Event) error {
 		return nil
 	}
 	defer l.b.runs.leave(l.place)
+	if l.over() {
+		return nil
+	}
 	switch l.mode {
 	case "single":
 		defer l.busy.Store(false)

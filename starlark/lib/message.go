@@ -2,6 +2,7 @@ package lib
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.starlark.net/starlark"
@@ -42,7 +43,8 @@ var inboxParams = []value.Param{
 }
 
 const (
-	sendDoc  = "Sends a message to an agent. It is an error if nobody has that inbox."
+	sendDoc  = "Sends a message to an agent. It is an error if nobody has that inbox, but False for an answer to a question that is over: it came too late, and changes nothing."
+	sent     = "True, or False for an answer that came too late"
 	inboxDoc = "Calls a handler for every message to an agent, and for broadcasts of others."
 	askDoc   = "Sends a message and returns a future of the first message that comes back with the same correlation id."
 )
@@ -57,7 +59,7 @@ var askParams = []value.Param{
 
 var messageRows = []row{
 	{value.Func{
-		Name: "bus.send_message", Doc: sendDoc, Params: messageParams,
+		Name: "bus.send_message", Doc: sendDoc, Params: messageParams, Returns: sent,
 		Example: "bus.send_message(to = \"scout\", content = {\"look\": \"hall\"})",
 	}, (*Behaviour).sendMessage},
 	{value.Func{
@@ -74,7 +76,7 @@ var messageRows = []row{
 // bus in front.
 var plainMessageRows = []row{
 	{value.Func{
-		Name: "send_message", Doc: sendDoc, Params: append([]value.Param{anyBus}, messageParams...),
+		Name: "send_message", Doc: sendDoc, Params: append([]value.Param{anyBus}, messageParams...), Returns: sent,
 		Example: "send_message(bus, from_agent = \"router\", to = \"kitchen\", content = \"lights on\")",
 	}, (*Behaviour).sendMessage},
 	{value.Func{
@@ -124,9 +126,19 @@ func (b *Behaviour) sendMessage(c *value.Call) (starlark.Value, error) {
 	}
 	m := bus.Message{From: b.sender(c), To: to, Kind: c.String("kind"), CorrelationID: c.String("correlation_id"), Content: content}
 	if b.later(c, func(ctx context.Context) error { return b.host.Bus.Send(ctx, m) }) {
-		return nil, nil
+		return starlark.True, nil
 	}
-	return nil, b.host.Bus.Send(c.Context(), m)
+	return b.say(c, m)
+}
+
+// say sends a message. An answer that comes too late is no mistake of whoever
+// answers: it is told by False.
+func (b *Behaviour) say(c *value.Call, m bus.Message) (starlark.Value, error) {
+	err := b.host.Bus.Send(c.Context(), m)
+	if errors.Is(err, bus.ErrLate) {
+		return starlark.False, nil
+	}
+	return starlark.True, err
 }
 
 func (b *Behaviour) askAgent(c *value.Call) (starlark.Value, error) {
