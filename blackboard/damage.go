@@ -41,23 +41,33 @@ func (d Damage) String() string {
 	return text
 }
 
-// Inspect reads a board's file that nobody has open, and lists what is damaged
-// in it. It changes nothing. A file that is missing has no damage.
-func Inspect(path string) ([]Damage, error) {
+// An Inspection is what a file that nobody has open was found to hold.
+type Inspection struct {
+	Damages []Damage
+	board   *Board
+}
+
+// Record gives a named record of a room.
+func (i *Inspection) Record(ns, name string) ([]byte, bool) { return i.board.Records(ns).Get(name) }
+
+// Inspect reads a board's file that nobody has open. It changes nothing. A file
+// that is missing holds nothing and is not damaged.
+func Inspect(path string) (*Inspection, error) {
 	o := Options{Path: path}
 	o.fill()
 	b := &Board{opt: o}
 	b.store = &store{path: path, opt: &b.opt}
 	err := b.store.readOnly(b.loader())
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case errors.Is(err, ErrCorrupt):
-		b.ruin("", err.Error())
+	case errors.Is(err, ErrCorrupt), errors.Is(err, fs.ErrNotExist):
+		b.loader().begin()
+		if errors.Is(err, ErrCorrupt) {
+			b.ruin("", err.Error())
+		}
 	case err != nil:
 		return nil, err
 	}
-	return b.Damages(), nil
+	return &Inspection{b.Damages(), b}, nil
 }
 
 // defect is one with what the error wraps.

@@ -53,7 +53,8 @@ type Options struct {
 	ContextTokens int       // of a request; 0 = three quarters of what the model says it has
 
 	Hooks []Hook
-	Bare  bool // without the hooks that small models need
+	Audit *Audit // has every call; one that can't be written down isn't run, and ends the run as blocked
+	Bare  bool   // without the hooks that small models need
 
 	// Memory gives what the model should know in this run; "" = nothing.
 	Memory func(ctx context.Context, t agent.Task) (string, error)

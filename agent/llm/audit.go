@@ -2,7 +2,6 @@ package llm
 
 import (
 	"bufio"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,10 +12,13 @@ import (
 	"time"
 )
 
-// An Audit writes a line of JSON for every call that a model asked for, run or
-// not. Each line has the hash of the line before, so that none can be changed
-// or taken out unseen; [VerifyAudit] looks. May be used by several agents at
-// once.
+// An Audit writes down, as lines of JSON, every call that a model asked for: an
+// intent before the tool is run, so that no deed is without a line however the
+// process ends, and the outcome after it, of calls that were not run that
+// alone. Each line has the hash of the line before, so that none can be changed
+// or taken out unseen; [VerifyAudit] looks. That the last lines are not cut off
+// is for whoever keeps the file to see to: a chain has no end of its own.
+// May be used by several agents at once; nil writes nothing.
 type Audit struct {
 	mu   sync.Mutex // guards the rest
 	w    io.Writer
@@ -28,6 +30,8 @@ type Audit struct {
 type AuditEntry struct {
 	Seq    uint64          `json:"seq"`
 	Time   time.Time       `json:"time"`
+	Phase  string          `json:"phase,omitempty"` // "intent": it is about to run
+	Of     uint64          `json:"of,omitempty"`    // of an outcome: its intent
 	Agent  string          `json:"agent"`
 	Origin string          `json:"origin,omitempty"`
 	Tool   string          `json:"tool"`
@@ -39,8 +43,12 @@ type AuditEntry struct {
 	Hash   string          `json:"hash,omitempty"` // of this line without its hash
 }
 
+// Intent is the phase of an entry that is written before the deed.
+const Intent = "intent"
+
 // NewAudit writes to w, after the last entry that is there already (nil: none).
-// A line is one Write.
+// A line is one Write. If w has a method Sync() error it is called before a
+// tool acts, and what it can't bring to the disk is not done.
 func NewAudit(w io.Writer, last *AuditEntry) *Audit {
 	a := &Audit{w: w}
 	if last != nil {
@@ -49,46 +57,69 @@ func NewAudit(w io.Writer, last *AuditEntry) *Audit {
 	return a
 }
 
-// Hook is the hook that writes to the audit. A call that can't be written down
-// ends the run as blocked.
-func (a *Audit) Hook() Hook {
-	return Hook{
-		Name: "audit_log", Priority: PrioritySafety, Safety: true,
-		AfterTool: func(_ context.Context, s *Step) error {
-			e := AuditEntry{Time: time.Now().UTC(), Agent: s.Turn.Agent, Origin: s.Turn.Task.Origin,
-				Tool: s.Call.Name, Ran: s.Ran, Result: s.Result}
-			if json.Valid(s.Call.Args) {
-				e.Args = s.Call.Args
-			}
-			if s.Err != nil {
-				e.Error, e.Result = clip(s.Err.Error(), 400), nil
-			}
-			return a.Append(e)
-		},
+// Begin writes down that a tool is about to run, and gives the number that
+// belongs into the outcome's Of. Without it nothing may be run.
+func (a *Audit) Begin(e AuditEntry, effect Effect) (seq uint64, err error) {
+	if a == nil {
+		return 0, nil
 	}
+	e.Phase = Intent
+	return a.write(e, effect == Write)
 }
 
-// Append writes one entry; its number and hashes are filled in.
+// Append writes an entry; its number, time and hashes are filled in.
 func (a *Audit) Append(e AuditEntry) error {
+	if a == nil {
+		return nil
+	}
+	_, err := a.write(e, false)
+	return err
+}
+
+func (a *Audit) write(e AuditEntry, sync bool) (seq uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e.Seq, e.Prev = a.seq+1, a.last
+	e.Seq, e.Prev, e.Time = a.seq+1, a.last, time.Now().UTC()
+	if !json.Valid(e.Args) {
+		e.Args = nil
+	}
+	if e.Error != "" {
+		e.Error, e.Result = clip(e.Error, 400), nil
+	}
 	for _, s := range []*string{&e.Agent, &e.Origin, &e.Tool, &e.Error} {
 		*s = strings.ToValidUTF8(*s, "?") // so that it reads back as it was written
 	}
-	var err error
 	if e.Hash, err = e.sum(); err != nil {
-		return err
+		return 0, err
 	}
 	line, err := json.Marshal(e)
 	if err != nil {
-		return fmt.Errorf("llm: audit: %w", err)
+		return 0, fmt.Errorf("llm: audit: %w", err)
 	}
 	if _, err := a.w.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("llm: audit: %w", err)
+		return 0, fmt.Errorf("llm: audit: %w", err)
 	}
 	a.seq, a.last = e.Seq, e.Hash
-	return nil
+	if s, ok := a.w.(interface{ Sync() error }); ok && sync {
+		if err := s.Sync(); err != nil {
+			return 0, fmt.Errorf("llm: audit: %w", err)
+		}
+	}
+	return e.Seq, nil
+}
+
+// intent writes down that a call of a run is about to be run.
+func (a *Audit) intent(t *Turn, tool Tool, c Call) (uint64, error) {
+	return a.Begin(AuditEntry{Agent: t.Agent, Origin: t.Task.Origin, Tool: c.Name, Args: c.Args}, tool.Effect)
+}
+
+// outcome writes down what came of a call.
+func (a *Audit) outcome(t *Turn, s *Step, of uint64) error {
+	e := AuditEntry{Agent: t.Agent, Origin: t.Task.Origin, Of: of, Tool: s.Call.Name, Args: s.Call.Args, Ran: s.Ran, Result: s.Result}
+	if s.Err != nil {
+		e.Error = s.Err.Error()
+	}
+	return a.Append(e)
 }
 
 func (e AuditEntry) sum() (string, error) {
@@ -103,8 +134,9 @@ func (e AuditEntry) sum() (string, error) {
 
 // VerifyAudit reads an audit and gives its last entry (nil if it is empty); the
 // error names the first line that was changed, or that something is missing
-// before.
-func VerifyAudit(r io.Reader) (*AuditEntry, error) {
+// before. Each entry that is as it was written is given to each, if that is
+// not nil.
+func VerifyAudit(r io.Reader, each func(AuditEntry)) (*AuditEntry, error) {
 	var last *AuditEntry
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 4<<20)
@@ -129,6 +161,9 @@ func VerifyAudit(r io.Reader) (*AuditEntry, error) {
 			return last, fmt.Errorf("llm: audit: something is missing before line %d", n)
 		}
 		last = &e
+		if each != nil {
+			each(e)
+		}
 	}
 	return last, lines.Err()
 }

@@ -1,11 +1,11 @@
 package llm_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -233,22 +233,40 @@ func TestEpisodesAndTimes(t *testing.T) {
 	})
 }
 
+// TestAudit: a call is written down before it is run and after, or it isn't run.
 func TestAudit(t *testing.T) {
 	var lamps []string
-	var file bytes.Buffer
+	var file synced
 	run := func(audit *llm.Audit) agent.Result {
 		m := says(call("light", `{"room":"hall"}`), call("light", `{"room":"<cellar>"}`), call("no\xffne", `{`), "Ok.")
-		a := build(t, llm.Options{Model: m, Tools: []llm.Tool{lamp(&lamps)}, Hooks: []llm.Hook{audit.Hook()}})
+		tool := lamp(&lamps)
+		do := tool.Do
+		tool.Do = func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+			if file.dirty || !strings.Contains(file.last(), `"phase":"intent"`) {
+				t.Errorf("it is run before it is on disk: %s", file.last())
+			}
+			return do(ctx, args)
+		}
+		a := build(t, llm.Options{Model: m, Tools: []llm.Tool{tool}, Audit: audit})
 		r, _ := agent.Run(t.Context(), a, agent.Task{Input: "x", Origin: "cli"})
 		return r
 	}
 	want(t, run(llm.NewAudit(&file, nil)), agent.Done, "Ok.", "")
-	last, err := llm.VerifyAudit(bytes.NewReader(file.Bytes()))
-	if err != nil || last.Seq != 3 || last.Ran || last.Error == "" || last.Origin != "cli" {
+	var story []string
+	last, err := llm.VerifyAudit(strings.NewReader(file.String()), func(e llm.AuditEntry) {
+		story = append(story, fmt.Sprintf("%d %s %s of %d, ran %v, result %s", e.Seq, e.Tool, e.Phase, e.Of, e.Ran, e.Result))
+	})
+	if err != nil || last.Ran || last.Error == "" || last.Origin != "cli" {
 		t.Fatalf("got %+v, %v", last, err)
 	}
+	if got := strings.Join(story, "\n"); got != `1 light intent of 0, ran false, result 
+2 light  of 1, ran true, result {"ok":true,"room":"hall"}
+3 light  of 0, ran false, result 
+4 no?ne  of 0, ran false, result ` {
+		t.Errorf("got\n%s", got)
+	}
 	run(llm.NewAudit(&file, last))
-	if last, err = llm.VerifyAudit(bytes.NewReader(file.Bytes())); err != nil || last.Seq != 6 {
+	if last, err = llm.VerifyAudit(strings.NewReader(file.String()), nil); err != nil || last.Seq != 8 {
 		t.Fatalf("a continued audit: got %+v, %v", last, err)
 	}
 	lines := strings.SplitAfter(file.String(), "\n")
@@ -257,12 +275,38 @@ func TestAudit(t *testing.T) {
 		{strings.Join(append(append([]string{}, lines[:2]...), lines[3:]...), ""), "something is missing before line 3"},
 		{strings.Join(lines[1:], ""), "something is missing before line 1"},
 	} {
-		if _, err := llm.VerifyAudit(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := llm.VerifyAudit(strings.NewReader(c.text), nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
-	r := run(llm.NewAudit(full{}, nil))
-	want(t, r, agent.Blocked, "", "disk full")
+	for _, w := range []io.Writer{full{}, &synced{broken: true}} {
+		lamps = nil
+		want(t, run(llm.NewAudit(w, nil)), agent.Blocked, "", "disk full")
+		if len(lamps) != 0 {
+			t.Errorf("lit %q without a line in the audit", lamps)
+		}
+	}
+}
+
+// synced is a file that knows what of it is on disk.
+type synced struct {
+	strings.Builder
+	dirty, broken bool
+}
+
+func (s *synced) Write(b []byte) (int, error) { s.dirty = true; return s.Builder.Write(b) }
+
+func (s *synced) Sync() error {
+	if s.broken {
+		return errors.New("disk full")
+	}
+	s.dirty = false
+	return nil
+}
+
+func (s *synced) last() string {
+	lines := strings.Split(strings.TrimSuffix(s.String(), "\n"), "\n")
+	return lines[len(lines)-1]
 }
 
 type full struct{}

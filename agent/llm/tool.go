@@ -43,6 +43,7 @@ type job struct {
 	err    error
 	ready  bool // may run
 	ran    bool
+	intent uint64 // its line in the audit
 }
 
 // run does the calls of an answer: tools in their order, then handoffs, then a
@@ -182,7 +183,7 @@ func (t *turn) names() string {
 	return strings.Join(names, ", ")
 }
 
-// execute runs a tool: question, gate, deed. It touches nothing but its job,
+// execute runs a tool: question, gate, intent, deed. It touches nothing but its job,
 // so that it may run beside others.
 func (t *turn) execute(ctx context.Context, j *job) {
 	defer func() {
@@ -208,6 +209,10 @@ func (t *turn) execute(ctx context.Context, j *job) {
 		}
 	}
 	if j.err = ctx.Err(); j.err != nil {
+		return
+	}
+	if j.intent, j.err = t.a.o.Audit.intent(&t.Turn, j.tool.Tool, j.call); j.err != nil {
+		j.err = &refusal{fmt.Errorf("%w: it can't be written down: %w", agent.ErrBlocked, j.err)}
 		return
 	}
 	if j.tool.Timeout > 0 {
@@ -254,7 +259,12 @@ func (t *turn) finish(ctx context.Context, j *job) error {
 	if isHandoff {
 		s.Result, s.Err = json.RawMessage(`"handed over"`), nil
 	}
-	err := t.fire(ctx, AfterTool, &s)
+	err := t.a.o.Audit.outcome(&t.Turn, &s, j.intent)
+	if err != nil {
+		err = fmt.Errorf("%w: tool %s: its call can't be written down: %w", agent.ErrBlocked, j.call.Name, err)
+	} else {
+		err = t.fire(ctx, AfterTool, &s)
+	}
 	if !isHandoff {
 		t.answer(j, &s)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +56,7 @@ type checkup struct {
 	cfg  *config.Config
 	now  *status // of the robot, if it runs
 	list []symptom
+	end  auditEnd // as the board of a robot that doesn't run has it
 }
 
 func (d *checkup) add(what string, h health, text, remedy string) {
@@ -381,10 +383,14 @@ func (d *checkup) board() {
 	var damages []blackboard.Damage
 	switch {
 	case d.now == nil:
-		var err error
-		if damages, err = blackboard.Inspect(file); err != nil {
+		in, err := blackboard.Inspect(file)
+		if err != nil {
 			d.check("blackboard", err, "", "")
 			return
+		}
+		damages = in.Damages
+		if b, ok := in.Record("audit", "end"); ok {
+			_ = json.Unmarshal(b, &d.end) // one that can't be read is no end
 		}
 	case d.now.Board.Trouble != "":
 		d.add("blackboard", unwell, strings.TrimPrefix(d.now.Board.Trouble, "blackboard: "), "")
@@ -431,19 +437,22 @@ func (d *checkup) clock() {
 // it, so its last line may be half of one.
 func (d *checkup) audit() {
 	path := filepath.Join(dataDir(d.cfg), auditFile)
+	end := d.end
+	if d.now != nil {
+		if end = d.now.Audit.End; d.now.Audit.Trouble != "" {
+			d.add("audit", unwell, strings.TrimPrefix(d.now.Audit.Trouble, "audit: "), "")
+		}
+	}
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && end.Seq == 0 {
 		return
 	}
-	if err != nil {
-		d.check("audit", err, "", "")
-		return
+	found := &chain{}
+	if err == nil {
+		defer f.Close()
+		found, err = readChain(f, end)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = found.reaches(end)
 	}
-	defer f.Close()
-	last, err := llm.VerifyAudit(f)
-	n := uint64(0)
-	if last != nil {
-		n = last.Seq
-	}
-	d.check("audit", err, fmt.Sprintf("%s, none changed", count(int(n), "call")), "somebody changed "+path+"; it is put aside at the next start")
+	d.check("audit", err, fmt.Sprintf("%s, none changed, none missing", count(int(found.Seq), "line")), "somebody changed "+path+"; it is put aside at the next start")
 }

@@ -25,6 +25,9 @@ func runLines(r *robot) []string {
 	if r.dataTrouble != "" {
 		lines = append(lines, "DATA     "+r.dataTrouble)
 	}
+	if t := r.audit.state().Trouble; t != "" {
+		lines = append(lines, "AUDIT    "+t)
+	}
 	for _, d := range r.board.Damages() {
 		lines = append(lines, "DAMAGED  blackboard: "+d.String())
 	}

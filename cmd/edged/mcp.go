@@ -99,10 +99,15 @@ func (r *robot) offered() []llm.Tool {
 func (r *robot) audited(t llm.Tool) llm.Tool {
 	do := t.Do
 	t.Do = func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		e := llm.AuditEntry{Agent: mcp.Origin, Origin: mcp.Origin, Tool: t.Name, Args: args}
+		var err error
+		if e.Of, err = r.audit.Begin(e, t.Effect); err != nil {
+			return nil, fmt.Errorf("%s is not run: it can't be written down: %w", t.Name, err)
+		}
 		out, err := do(ctx, args)
-		e := llm.AuditEntry{Time: time.Now().UTC(), Agent: mcp.Origin, Origin: mcp.Origin, Tool: t.Name, Args: args, Ran: true, Result: out}
+		e.Ran, e.Result = true, out
 		if err != nil {
-			e.Error, e.Result = err.Error(), nil
+			e.Error = err.Error()
 		}
 		return out, errors.Join(err, r.audit.Append(e))
 	}

@@ -34,12 +34,15 @@ func (r *robot) openMind() (err error) {
 	}
 	r.traffic = newTraffic()
 	r.servers = newServers(r.cfg, r.traffic)
-	var aside string
-	if r.audit, aside, err = openAudit(dataDir(r.cfg), time.Now()); err != nil {
+	kept := ends{r.board.Records("audit")}
+	if r.dataTrouble != "" { // it is another file
+		kept.Records = nil
+	}
+	if r.audit, err = openAudit(dataDir(r.cfg), kept, time.Now()); err != nil {
 		return err
 	}
-	if aside != "" {
-		r.log.Error(aside)
+	if r.audit.trouble != "" {
+		r.log.Error(r.audit.trouble)
 	}
 	return r.recordModels()
 }

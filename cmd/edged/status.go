@@ -56,6 +56,7 @@ type status struct {
 	Aside   []string          `json:"aside,omitempty"`  // what of earlier runs was not taken up
 	Trace   *trace.Stats      `json:"trace,omitempty"`
 	Page    pageState         `json:"page"`
+	Audit   auditState        `json:"audit"`
 	Data    string            `json:"data,omitempty"` // why it works in a spare data folder, if it does
 
 	Models map[string]llm.QueueStatus `json:"models,omitempty"` // who waits for which server
@@ -85,7 +86,7 @@ func (r *robot) status() status {
 		Name: r.cfg.Name, Dir: absolute(r.cfg.Dir()), PID: os.Getpid(), Version: version,
 		Mode: "run", Sim: r.sim, Dry: r.dry, Time: time.Now().UTC(), Started: r.started.UTC(), Uptime: time.Since(r.started).Seconds(),
 		Scripts: running.Summary(), Memory: readMemory(r.memory), Machine: r.machine.read(), Bus: r.bus.Stats(), Board: r.board.Status(),
-		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Aside: r.aside, Page: r.page.state(), Data: r.dataTrouble, Tree: r.tree.Status(),
+		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Aside: r.aside, Page: r.page.state(), Data: r.dataTrouble, Audit: r.audit.state(), Tree: r.tree.Status(),
 	}
 	if refused != nil {
 		s.Reload = text(refused)
@@ -226,6 +227,10 @@ func (s *status) write(w io.Writer, all bool) {
 		fmt.Fprintf(w, "aside     %s\n", why)
 	}
 	fmt.Fprintf(w, "page      %s\n", s.Page)
+	fmt.Fprintf(w, "audit     %s\n", count(int(s.Audit.End.Seq), "line"))
+	if s.Audit.Trouble != "" {
+		fmt.Fprintf(w, "  %s\n", s.Audit.Trouble)
+	}
 	for _, server := range config.Names(s.Models) {
 		q := s.Models[server]
 		fmt.Fprintf(w, "models    %s: %d running, %d wait\n", server, q.Running, q.Waiting)

@@ -412,7 +412,7 @@ func TestAudit(t *testing.T) {
 		defer r.stop(b)
 		r.publish("go", nil)
 		synctest.Wait()
-		last, err := llm.VerifyAudit(strings.NewReader(text.String()))
+		last, err := llm.VerifyAudit(strings.NewReader(text.String()), nil)
 		if err != nil || last == nil || last.Tool != "f" || last.Agent != "a" || !last.Ran || string(last.Result) != "1" || last.Origin != "script:main.star" {
 			t.Errorf("got %+v %v: %s", last, err, r.errors())
 		}

@@ -154,7 +154,7 @@ on("box/go", lambda ev: bus.publish("box/by", g.run("x").by))
 			t.Errorf("got %q, asked %d times; want %q\n%s", took, asked, want, r.errors())
 		}
 		var e llm.AuditEntry
-		if err := json.Unmarshal(log.Bytes(), &e); err != nil || e.Tool != "events" || e.Agent != "graph:g" || !e.Ran || !strings.Contains(string(e.Result), "dentist") {
+		if err := json.Unmarshal(log.Bytes()[1+bytes.IndexByte(log.Bytes(), '\n'):], &e); err != nil || e.Tool != "events" || e.Agent != "graph:g" || !e.Ran || !strings.Contains(string(e.Result), "dentist") {
 			t.Errorf("the audit has %s", log.Bytes())
 		}
 	})

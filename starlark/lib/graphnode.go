@@ -127,36 +127,41 @@ func (t *tool) asNode(g string) agent.Agent {
 	n := &toolNode{t: t, by: "graph:" + g}
 	x := t.Tool
 	x.Do = func(ctx context.Context, args json.RawMessage) (out json.RawMessage, err error) {
-		ran := false
+		e := n.entry(ctx, args)
 		defer func() {
-			if bad := n.audit(ctx, args, ran, out, err); bad != nil {
+			if bad := n.outcome(e, out, err); bad != nil {
 				out, err = nil, bad
 			}
 		}()
 		if err := t.allowed(ctx, llm.Call{Name: t.Name, Args: args}); err != nil {
 			return nil, err
 		}
-		ran = true
+		if e.Of, err = t.b.host.Audit.Begin(e, t.Effect); err != nil {
+			return nil, fmt.Errorf("%w: tool %s: its call can't be written down: %w", agent.ErrBlocked, t.Name, err)
+		}
+		e.Ran = true
 		return t.Do(ctx, args)
 	}
 	n.Agent = graph.ToolAgent(x)
 	return n
 }
 
-// audit writes a call down; the error is for one that can't be.
-func (n *toolNode) audit(ctx context.Context, args json.RawMessage, ran bool, out json.RawMessage, err error) error {
-	log := n.t.b.host.Audit
-	if log == nil {
-		return nil
-	}
-	e := llm.AuditEntry{Time: time.Now().UTC(), Agent: n.by, Tool: n.t.Name, Args: args, Ran: ran, Result: out}
+// entry is what the audit has of a call before it is known what becomes of it.
+func (n *toolNode) entry(ctx context.Context, args json.RawMessage) llm.AuditEntry {
+	e := llm.AuditEntry{Agent: n.by, Tool: n.t.Name, Args: args}
 	if r := runOf(ctx); r != nil && r.more != nil {
 		e.Origin = r.from
 	}
+	return e
+}
+
+// outcome writes down what came of a call; the error is for one that can't be.
+func (n *toolNode) outcome(e llm.AuditEntry, out json.RawMessage, err error) error {
+	e.Result = out
 	if err != nil {
-		e.Error, e.Result = err.Error(), nil
+		e.Error = err.Error()
 	}
-	if bad := log.Append(e); bad != nil {
+	if bad := n.t.b.host.Audit.Append(e); bad != nil {
 		return fmt.Errorf("%w: tool %s: its call can't be written down: %w", agent.ErrBlocked, n.t.Name, bad)
 	}
 	return nil
@@ -174,7 +179,7 @@ func (n *toolNode) Run(ctx context.Context, t agent.Task) (agent.Result, error) 
 	r := &run{Context: ctx, b: b, source: n.by, more: &more{task: t.Input, from: t.Origin}}
 	if n.t.Effect == llm.Write && !b.host.TaintedWrites && t.Origin != "" && !b.trusted(t.Origin) {
 		err := fmt.Errorf("%w: tool %s acts, and its arguments are words of %s", agent.ErrBlocked, n.t.Name, t.Origin)
-		return agent.Result{}, cmp.Or(n.audit(r, nil, false, nil, err), err)
+		return agent.Result{}, cmp.Or(n.outcome(n.entry(r, nil), nil, err), err)
 	}
 	if outer := runOf(ctx); outer != nil {
 		r.source, r.reads, r.name = outer.source, outer.reads, outer.agent()

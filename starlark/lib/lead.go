@@ -318,8 +318,6 @@ func (b *Behaviour) subtask(name string, m llm.Model, all []*tool, some []llm.To
 		TaintedWrites: b.host.TaintedWrites, Together: sideBySide, Update: b.updateState, Report: a.report,
 		Hooks: []llm.Hook{limits(name, a.tools), a.trace()},
 	}
-	if b.host.Audit != nil {
-		a.o.Hooks = append(a.o.Hooks, b.host.Audit.Hook())
-	}
+	a.o.Audit = b.host.Audit
 	return &member{b, a}
 }

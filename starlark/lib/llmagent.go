@@ -78,9 +78,7 @@ func newModelAgent(c *value.Call, id identity) (agent.Agent, error) {
 		return nil, err
 	}
 	a.o.Hooks = append(a.o.Hooks, limits(a.name, a.tools), a.trace())
-	if b.host.Audit != nil {
-		a.o.Hooks = append(a.o.Hooks, b.host.Audit.Hook())
-	}
+	a.o.Audit = b.host.Audit
 	if err := a.remembers(c); err != nil {
 		return nil, err
 	}

@@ -47,6 +47,7 @@ function bar() {
   banner('reload', st.reload && 'The last edit was refused; the version before goes on.', 'bad', st.reload);
   banner('data', st.data && 'Data folder: ' + st.data, 'bad');
   banner('aside', st.aside && 'Not everything was taken up at the start.', 'bad', st.aside?.join('\n'));
+  banner('audit', st.audit?.trouble, 'bad');
   banner('trouble', st.board?.trouble && 'Blackboard: ' + st.board.trouble, 'bad');
   banner('damage', st.board?.damages && `Blackboard: ${st.board.damages.length} damaged`, 'bad', st.board?.damages?.map(d => `${d.what}: ${d.error}`).join('\n'));
   $('resume').hidden = st.mode !== 'stopped';
