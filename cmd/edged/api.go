@@ -61,7 +61,7 @@ func (r *robot) boardRoutes() map[string]web.Route {
 	return map[string]web.Route{
 		"GET /api/v1/board":          {Do: r.handleBB, With: func(q *web.Query) (any, error) { return bbRequest{Op: "show", Key: q.Get("prefix")}, nil }},
 		"GET /api/v1/board/{key...}": {Do: r.handleEntry, With: entryAsked},
-		"POST /api/v1/board":         {Do: r.handleBB, With: boardAsked},
+		"POST /api/v1/board":         {Do: r.afterReady(r.handleBB), With: boardAsked},
 	}
 }
 
@@ -74,7 +74,7 @@ func (r *robot) runRoutes() map[string]web.Route {
 		"GET /api/v1/runs/{id}":       {Do: r.handleRuns, With: runs("show")},
 		"GET /api/v1/turns":           {Do: r.handleRuns, With: runs("turns")},
 		"GET /api/v1/turns/{id}":      {Do: r.handleRuns, With: runs("turns")},
-		"POST /api/v1/runs/{id}/{op}": {Do: r.handleRuns, With: runChanged},
+		"POST /api/v1/runs/{id}/{op}": {Do: r.afterReady(r.handleRuns), With: runChanged},
 	}
 }
 

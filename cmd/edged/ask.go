@@ -73,6 +73,9 @@ func (r *robot) handleAsk(ctx context.Context, with json.RawMessage, send func(a
 	if r.words.Stops(q.Text) {
 		return send(askPart{Result: r.stopByWord(ctx, control.Who(ctx), q.Text, began)})
 	}
+	if err := r.awaitReady(ctx); err != nil {
+		return err
+	}
 	b := r.scripts.live.Load()
 	a, err := chooseAgent(b.Agents(), q.Agent, r.cfg.Models.Agent)
 	if err != nil {

@@ -45,6 +45,9 @@ func (r *robot) streamMCP(ctx context.Context, with json.RawMessage, c io.ReadWr
 		Get:   r.board.Get,
 	}
 	if q.Act {
+		if err := r.awaitReady(ctx); err != nil {
+			return err
+		}
 		o.Gate = func(context.Context, llm.Tool, llm.Call) error {
 			if record, stopped := r.rig.Stopped(); stopped {
 				return fmt.Errorf("the robot is stopped by %s: %s", record.Source, record.Reason)

@@ -154,6 +154,9 @@ func withToken(page, token string) string { return page + "/?token=" + url.Query
 
 // health asks whether what must advance does.
 func (r *robot) health(ctx context.Context) error {
+	if !r.isReady() {
+		return errors.New("the robot is starting")
+	}
 	return r.page.health(ctx, [...]hw.Probe{hw.BusProbe(r.bus), r.rig.Probe, r.treeProbe})
 }
 

@@ -157,6 +157,11 @@ func (r *robot) handlePub(ctx context.Context, with json.RawMessage, send func(a
 			return control.Usagef("pub: %v", err)
 		}
 	}
+	if q.Topic != hw.StopTopic {
+		if err := r.awaitReady(ctx); err != nil {
+			return err
+		}
+	}
 	publish := r.bus.Publish
 	if q.Retain {
 		publish = r.bus.Retain

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"edged/bus"
 	"edged/bus/trace"
 	"edged/cmd/edged/internal/config"
+	"edged/cmd/edged/internal/control"
 	"edged/hw"
 	"edged/hw/stopword"
 )
@@ -65,7 +67,8 @@ type robot struct {
 	aside     []string // what of earlier runs was not taken up, and where it is
 	begunAnew bool     // the board is one of it
 
-	gaveUp chan error // one token
+	gaveUp chan error    // one token
+	ready  chan struct{} // closed when the scripts listen
 }
 
 // Run is a robot from its start to its end. It returns nil when ctx ended it,
@@ -79,7 +82,7 @@ func Run(ctx context.Context, o runOptions) error {
 
 // run is the wiring, top to bottom in the order of the floors.
 func run(ctx context.Context, o runOptions, note *starting) (err error) {
-	r := &robot{runOptions: o, started: time.Now(), gaveUp: make(chan error, 1)}
+	r := &robot{runOptions: o, started: time.Now(), gaveUp: make(chan error, 1), ready: make(chan struct{})}
 	r.log = logger(o.cfg.Log)
 	r.memory = tuneMemory(o.cfg.Memory)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -142,7 +145,7 @@ func run(ctx context.Context, o runOptions, note *starting) (err error) {
 	}
 	defer r.stopTree()
 	r.tellStart(ctx)
-	if err := r.scripts.start(ctx); err != nil {
+	if err := r.begin(ctx); err != nil {
 		return err
 	}
 	restore := r.listen(ctx)
@@ -157,6 +160,20 @@ func run(ctx context.Context, o runOptions, note *starting) (err error) {
 	case err := <-r.gaveUp:
 		return err
 	}
+}
+
+// begin lets the scripts listen, and then those outside in.
+func (r *robot) begin(ctx context.Context) error {
+	if err := r.scripts.start(ctx); err != nil {
+		return err
+	}
+	close(r.ready)
+	for _, c := range r.outside() {
+		if err := r.tree.Add(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settle gives back what only the start needed: soon, so that the peak is low,
@@ -175,13 +192,10 @@ func (r *robot) settle() (stop func()) {
 }
 
 // children is the tree in start order; it stops in reverse. The guard outlives
-// the actuators, and the heartbeat says ready last and stopping first.
+// the actuators.
 func (r *robot) children() []background.Child {
 	var list []background.Child
-	add := func(name string, s background.Service) {
-		list = append(list, background.Child{Name: name, Service: s, Restart: background.Permanent,
-			Backoff: 200 * time.Millisecond, MaxBackoff: 30 * time.Second})
-	}
+	add := func(name string, s background.Service) { list = append(list, lasting(name, s)) }
 	if actions := r.rig.SafeActions(); len(actions) > 0 {
 		add("guard", hw.Guard{Argv: guardCommand(), Actions: actions})
 	}
@@ -191,16 +205,59 @@ func (r *robot) children() []background.Child {
 	for _, s := range r.rig.Services() {
 		add(s.Name, s)
 	}
+	return list
+}
+
+// outside is what the tree has on top once the scripts listen: who is outside
+// is let in when there is somebody to hear. The heartbeat says ready last and
+// stopping first.
+func (r *robot) outside() []background.Child {
+	var list []background.Child
 	if r.link != nil {
-		add("mqtt", r.link)
+		list = append(list, lasting("mqtt", r.link))
 	}
 	if r.cfg.Models.Warm {
 		list = append(list, background.Child{Name: "warm", Service: background.Func(r.warm), Restart: background.Temporary})
 	}
-	add("heartbeat", hw.HeartbeatFrom(os.Getenv, map[string]hw.Probe{
+	return append(list, lasting("heartbeat", hw.HeartbeatFrom(os.Getenv, map[string]hw.Probe{
 		"bus": hw.BusProbe(r.bus), "actuators": r.rig.Probe, "tree": r.treeProbe,
-	}))
-	return list
+	})))
+}
+
+// lasting is a child that is always there.
+func lasting(name string, s background.Service) background.Child {
+	return background.Child{Name: name, Service: s, Restart: background.Permanent,
+		Backoff: 200 * time.Millisecond, MaxBackoff: 30 * time.Second}
+}
+
+// awaitReady waits until the scripts listen. Whoever publishes or asks before
+// would speak to nobody; a stop waits for nothing.
+func (r *robot) awaitReady(ctx context.Context) error {
+	select {
+	case <-r.ready:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the robot is starting: %w", context.Cause(ctx))
+	}
+}
+
+// afterReady lets a handler wait for that.
+func (r *robot) afterReady(do control.Handler) control.Handler {
+	return func(ctx context.Context, with json.RawMessage, send func(any) error) error {
+		if err := r.awaitReady(ctx); err != nil {
+			return err
+		}
+		return do(ctx, with, send)
+	}
+}
+
+func (r *robot) isReady() bool {
+	select {
+	case <-r.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 // treeProbe returns once the supervision tree has answered.

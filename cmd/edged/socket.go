@@ -31,15 +31,15 @@ type socket struct {
 
 func (r *robot) handlers() map[string]control.Handler {
 	return map[string]control.Handler{
-		control.Stop: r.handleStop, control.Resume: r.handleResume, "reload": r.handleReload,
+		control.Stop: r.handleStop, control.Resume: r.handleResume, "reload": r.afterReady(r.handleReload),
 		control.Status: r.handleStatus, "inspect": r.handleInspect,
-		"pub": r.handlePub, "sub": r.handleSub, "bb": r.handleBB,
+		"pub": r.handlePub, "sub": r.handleSub, "bb": r.afterReady(r.handleBB),
 		"ask": r.handleAsk, "confirm": r.handleConfirm, "answer": r.handleAnswer, "record": r.handleRecord,
-		"trace": r.handleTrace, "snapshot": r.handleSnapshot, "graph": r.handleGraph, "runs": r.handleRuns, "why": r.handleWhy, "page": r.handlePage, "backup": r.handleBackup,
-		"eval": evalHandler(func() *lib.Behaviour {
+		"trace": r.handleTrace, "snapshot": r.handleSnapshot, "graph": r.handleGraph, "runs": r.afterReady(r.handleRuns), "why": r.handleWhy, "page": r.handlePage, "backup": r.handleBackup,
+		"eval": r.afterReady(evalHandler(func() *lib.Behaviour {
 			b, _ := r.scripts.behaviour()
 			return b
-		}),
+		})),
 	}
 }
 

@@ -36,7 +36,7 @@ type status struct {
 	Dir     string            `json:"dir"`
 	PID     int               `json:"pid"`
 	Version string            `json:"version"`
-	Mode    string            `json:"mode"` // "stopped", else "dry", "sim" or "run"
+	Mode    string            `json:"mode"` // "stopped", else "starting", "dry", "sim" or "run"
 	Sim     bool              `json:"sim,omitempty"`
 	Dry     bool              `json:"dry,omitempty"`
 	Stop    *hw.StopRecord    `json:"stop,omitempty"`
@@ -106,6 +106,8 @@ func (r *robot) status() status {
 	switch {
 	case stopped:
 		s.Mode, s.Stop = "stopped", &record
+	case !r.isReady():
+		s.Mode = "starting"
 	case r.dry:
 		s.Mode = "dry"
 	case r.sim:
