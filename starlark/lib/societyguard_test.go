@@ -91,6 +91,42 @@ def test_what_was_replaced_is_nowhere():
         lambda a: Society("x").connect(a["w"], a["boss"], Oversight(guardrails = [cut], timeout = "5s", on_deadlock = a["lead"])))
     check("the lead's own", got, ["done", "*** mine"])
 
+def test_what_is_put_together_is_mended():
+    tidy = Guardrail("tidy", lambda x: replace("clean") if x == "ab" else None, on_violation = "sanitize")
+    a = cast(a = [draft("a")], b = [draft("b")])
+    e = Society("x").cooperate([a["a"], a["b"]], Cooperation(merge = lambda drafts: "".join([d.output for d in drafts]), guardrails = [tidy]))
+    check("merged", outcome(e)[:3], ["done", "", "clean"])
+
+def test_bids():
+    "A bid is the answer as a whole; who bids next hears what was made of it."
+    cap = Guardrail("cap", lambda bid: replace({"cost": 10}) if bid["cost"] > 10 else None, on_violation = "sanitize")
+    def second(task, turn):
+        bb.set("box/heard", turn.prompt)
+        return {"cost": 12}
+    a = Agent("a", fn = lambda task: {"cost": 777})
+    e = Society("x").compete([a, Agent("b", fn = second)], Competition(guardrails = [cap], resolve = BestScore("cost", highest = False),
+        protocol = Market(bid = {"cost": "(int, 0..1000)"}, sealed = False, simultaneous = False)))
+    r = e.run("go")
+    assert.eq([r.status, r.output, [c.output for c in r.children]], ["done", {"cost": 10}, [{"cost": 10}, {"cost": 10}]])
+    assert.true("777" not in bb.get("box/heard"), msg = bb.get("box/heard"))
+    assert.contains(bb.get("box/heard"), "Draft of a: {\"cost\":10}")
+
+def test_the_sealed_half():
+    def talk(on, look, claim):
+        agree = lambda task, turn: {"door": "left"} if turn.kind == "work" else True if turn.kind == "agree" else claim
+        s = Society("x").negotiate([Agent("a", fn = agree), Agent("b", fn = agree)], Coopetition(cooperate_on = ["door"], compete_on = ["claim"],
+            resolve = lambda subs: "a", guardrails = [Guardrail("g", look, on_violation = on)]))
+        r = s.run("go")
+        return [r.status, r.reason, r.output]
+    for on in ["block", "sanitize"]:
+        assert.eq(talk(on, lambda x: None, "me"), ["done", "", {"shared": {"door": "left"}, "won": "me"}])
+        assert.eq(talk(on, lambda x: replace("you") if x == "me" else None, "me"), ["done", "", {"shared": {"door": "left"}, "won": "you"}])
+        assert.eq(talk(on, lambda x: replace({"door": "right"}) if x == {"door": "left"} else None, "me"), ["done", "", {"shared": {"door": "right"}, "won": "me"}])
+    got = talk("block", lambda x: "not you" if x == "me" else None, "me")
+    assert.eq(got, ["blocked", "g: not you", {"shared": {"door": "left"}, "won": "me"}])
+    got = talk("block", lambda x: "not that way" if x == {"door": "left"} else None, "me")
+    assert.eq(got[:2], ["blocked", "g: not that way"])
+
 def test_every_check_sees_what_those_before_left():
     for on in ["block", "warn", "sanitize", "revise"]:
         rails = [Guardrail("one", lambda t: replace(t + "1"), on_violation = on), Guardrail("two", lambda t: replace(t + "2"), on_violation = on),

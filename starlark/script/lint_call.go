@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"slices"
 
 	"go.starlark.net/resolve"
 	"go.starlark.net/starlark"
@@ -226,11 +227,33 @@ func split(c *syntax.CallExpr) arguments {
 	return a
 }
 
+// skips is 1 where the first row is left out in front of others: the first
+// argument is written out and none of it, or all rows are given without it.
+func (a *arguments) skips(f *value.Func) int {
+	if len(a.positional) == 0 || len(f.Params) == 0 || !f.Params[0].Skip {
+		return 0
+	}
+	if v := constant(a.positional[0]); v != nil {
+		_, err := f.Params[0].Type.Check(v)
+		return map[bool]int{true: 1}[err != nil]
+	}
+	rows := 0
+	for i := range f.Params {
+		p := &f.Params[i]
+		byName := slices.ContainsFunc(a.named, func(kv *syntax.BinaryExpr) bool { return kv.X.(*syntax.Ident).Name == p.Name })
+		if p.Positional && !byName {
+			rows++
+		}
+	}
+	return map[bool]int{true: 1}[len(a.positional) == rows-1]
+}
+
 func (l *linter) builtin(c *syntax.CallExpr, f *value.Func) {
 	a := split(c)
 	given := make(map[string]bool)
+	skip := a.skips(f)
 	for i, x := range a.positional {
-		switch {
+		switch i += skip; {
 		case i < len(f.Params) && f.Params[i].Positional:
 			given[f.Params[i].Name] = true
 			l.argument(f, &f.Params[i], x)
@@ -239,7 +262,7 @@ func (l *linter) builtin(c *syntax.CallExpr, f *value.Func) {
 			if i < len(f.Params) {
 				hint = fmt.Sprintf("give it by name: %s = …", f.Params[i].Name)
 			}
-			l.warn(syntax.Start(x), "too-many-arguments", hint, "%s: takes %d arguments without a name, got %d", f.Name, i, len(a.positional))
+			l.warn(syntax.Start(x), "too-many-arguments", hint, "%s: takes %d arguments without a name, got %d", f.Name, i-skip, len(a.positional))
 			return
 		}
 	}

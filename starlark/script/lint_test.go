@@ -18,6 +18,8 @@ func TestLint(t *testing.T) {
 		{"module", "base.drive_to(\"a\", tiemout = 3)\nbase.drive(\"a\")\n", []string{"1:20 unknown-argument", "2:6 unknown-attribute"}},
 		{"missing", "drive_to(speed = 1)\ndrive_to(**{})\n", []string{"1:9 missing-argument"}},
 		{"positional", "drive_to(\"a\", 3)\n", []string{"1:15 too-many-arguments"}},
+		{"first row left out", "def f(m): pass\nhears(\"a\", f)\nhears([], \"a\", f)\nhears(f, name = \"a\", fn = f)\nhears(\"a\", fn = f)\nb = str(1)\nhears(b, f)\n", nil},
+		{"first row left out, wrong", "def f(m): pass\nhears(\"a\")\nhears([], \"a\", f, 3)\nhears(\"a\", f, 3)\n", []string{"2:6 missing-argument", "3:19 too-many-arguments", "4:15 too-many-arguments"}},
 		{"type", "drive_to(\"a\", timeout = \"5\", mode = \"sngle\", speed = -1)\n", []string{"1:25 argument-type", "1:37 argument-type"}},
 		{"own function", "def f(a, b = 1, *, c): pass\nf(1, 2, 3, c = 1)\nf(1, c = 1, d = 2)\nf(b = 1)\nf(*[1], **{})\n", []string{"2:9 too-many-arguments", "3:13 unknown-argument", "4:2 missing-argument", "4:2 missing-argument"}},
 		{"unreachable", "def f():\n    return 1\n    f()\ndef g(x):\n    for y in x:\n        break\n        g(y)\n    if x: fail(\"a\")\n    else: return 2\n    g(1)\n", []string{"3:5 unreachable", "7:9 unreachable", "10:5 unreachable"}},

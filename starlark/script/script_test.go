@@ -28,11 +28,24 @@ var driveTo = value.Func{
 	Do: func(c *value.Call) (starlark.Value, error) { return starlark.True, nil },
 }
 
+// hears has a first row that may be left out.
+var hears = value.Func{
+	Name: "hears", Doc: "Hears.",
+	Params: []value.Param{
+		{Name: "bus", Type: value.List, Positional: true, Skip: true},
+		{Name: "name", Type: value.String, Required: true, Positional: true},
+		{Name: "fn", Type: value.Callable, Required: true, Positional: true}},
+	Do: func(c *value.Call) (starlark.Value, error) {
+		return starlark.String(c.String("name")), nil
+	},
+}
+
 func predeclared() starlark.StringDict {
 	bare := driveTo
 	return starlark.StringDict{
 		"base":     value.NewModule("base", "The base.", driveTo),
 		"drive_to": (&bare).Builtin(),
+		"hears":    (&hears).Builtin(),
 		"json":     value.JSON(),
 	}
 }

@@ -76,8 +76,12 @@ func (d *lazy) Put(ctx context.Context, name string, v []byte, sync bool) error 
 }
 
 // TestTurnsOutliveTheProcess kills an oversight in a durable workflow at every
-// record of a turn, and resumes it: no turn that was written down runs again.
+// record of a turn, and resumes it: no turn that was written down runs again,
+// and a guardrail does to it what it did before.
 func TestTurnsOutliveTheProcess(t *testing.T) {
+	shout := []workflow.Guardrail{{Name: "shout", On: workflow.Sanitize, Check: func(_ context.Context, v any, _ map[string]any) (workflow.Finding, error) {
+		return workflow.Replace(fmt.Sprint(v, "!")), nil
+	}}}
 	for die := 1; die <= 6; die++ {
 		runs, turns := newDisk(), newDisk()
 		asked := map[string]int{}
@@ -91,7 +95,7 @@ func TestTurnsOutliveTheProcess(t *testing.T) {
 				})}
 			}
 			e := must(s.Connect(say("coder", func(p society.Prompt) any { return fmt.Sprint("v", p.Round) }),
-				say("boss", func(p society.Prompt) any { return []any{nil, "revise", "approve"}[p.Round] }), &society.Oversight{}))
+				say("boss", func(p society.Prompt) any { return []any{nil, "revise", "approve"}[p.Round] }), &society.Oversight{Shared: society.Shared{Guardrails: shout}}))
 			tree := workflow.NewSequence("plan", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}}, e)
 			ctx = workflow.WithRuntime(ctx, workflow.Runtime{Runs: rt})
 			if resume {
@@ -114,7 +118,7 @@ func TestTurnsOutliveTheProcess(t *testing.T) {
 		cancel()
 		turns.die = 0
 		r := life(t.Context(), true)
-		if r.Status != agent.Done || r.Reply != "v2" {
+		if r.Status != agent.Done || r.Reply != "v2!" {
 			t.Errorf("killed at %d: got %s %q %q", die, r.Status, r.Reason, r.Reply)
 		}
 		again := 0

@@ -77,7 +77,7 @@ func (r *run) guarded(ctx context.Context, e inner, who string, answer map[strin
 	if l.replaced {
 		w.cleaned = holding(answer, w.Draft)
 	}
-	if w.sent == "" && w.blocked == "" {
+	if l.sent+l.blocked == "" {
 		r.mu.Lock()
 		r.passed[render(w.Draft)] = true
 		r.mu.Unlock()
