@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // An Agent runs tasks. Run may be called concurrently; it returns when the
@@ -29,9 +31,9 @@ type Agent interface {
 
 // A Task is what an agent is asked to do.
 type Task struct {
-	Input        any    // text, or a JSON tree: nil, bool, int64, float64, string, []any, map[string]any
-	Origin       string // who asked: "script:main.star", "mqtt", "agent:planner"
-	Conversation string // tasks with the same id share a session; empty is a fresh one
+	Input        any          // text, or a JSON tree: nil, bool, int64, float64, string, []any, map[string]any
+	Origin       origin.Label // whose words it is: "script:main.star", "mqtt", "cli,hw:lidar"; "" = nobody said
+	Conversation string       // tasks with the same id share a session; empty is a fresh one
 }
 
 // Text returns the task as words: text as it is, anything else as JSON.
@@ -64,10 +66,16 @@ func (f *funcAgent) Run(ctx context.Context, t Task) (Result, error) { return f.
 
 // Run runs a task and always gives a complete result: Status, Reason and
 // Elapsed are filled in, and a panic is a failure that carries its stack. The
-// error is nil exactly when the result is [Done]; otherwise it wraps the
+// run has a label of its own, which begins with the task's (see package origin);
+// the result's Origin is what that came to, unless the agent says it. The error
+// is nil exactly when the result is [Done]; otherwise it wraps the
 // sentinel of its status and, where there was one, the agent's own error.
 func Run(ctx context.Context, a Agent, t Task) (r Result, err error) {
 	start := time.Since(epoch)
+	if t.Origin == "" {
+		t.Origin = origin.From(ctx)
+	}
+	ctx = origin.With(ctx, t.Origin)
 	defer func() {
 		if p := recover(); p != nil {
 			r, err = Result{}, &Panic{Value: p, Stack: debug.Stack()}
@@ -75,6 +83,9 @@ func Run(ctx context.Context, a Agent, t Task) (r Result, err error) {
 		r.Elapsed = time.Since(epoch) - start
 		if r.By == "" {
 			r.By = a.Name()
+		}
+		if r.Origin == "" {
+			r.Origin = origin.From(ctx)
 		}
 		r, err = settle(ctx, r, err)
 	}()

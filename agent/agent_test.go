@@ -89,7 +89,7 @@ func Example() {
 	greet := agent.Func("greet", func(_ context.Context, t agent.Task) (agent.Result, error) {
 		return agent.Result{Reply: "hello " + t.Text()}, nil
 	})
-	r, _ := agent.Run(context.Background(), greet, agent.Task{Input: "kitchen"})
+	r, _ := agent.Run(context.Background(), greet, agent.Task{Input: "kitchen", Origin: "test"})
 	fmt.Println(r.Status, r.Reply)
 	// Output: done hello kitchen
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // A Status is the outcome of a run of anything: agent, workflow, society, graph.
@@ -57,9 +59,9 @@ type Result struct {
 	RunID    string
 	Children []Result // one per child that ran, in order
 	Receipts []Receipt
-	// Tainted says that words of others went into it, which may be read and not
-	// obeyed: whoever makes a task of it says that it is from an agent.
-	Tainted bool
+	// Origin says whose words went into it: whoever makes a task of it, says
+	// that it is theirs.
+	Origin origin.Label
 	// Proceedings are how it came about, of an interaction of a society; else
 	// nil. Read-only.
 	Proceedings *Proceedings

@@ -8,6 +8,7 @@ import (
 
 	"edged/agent"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/bus/timer"
 )
 
@@ -62,7 +63,7 @@ func (a *Agent) perform(ctx context.Context, it item) (agent.Result, error) {
 	t := agent.Task{Input: it.task, Origin: "timer"}
 	if it.event.Seq != 0 {
 		ctx = bus.WithCause(ctx, it.event)
-		t.Origin = it.event.Source
+		t.Origin = it.event.Origin()
 	}
 	if a.o.KeepSession {
 		t.Conversation = runName(a.name)
@@ -81,7 +82,7 @@ func Perform(ctx context.Context, b *bus.Bus, ag agent.Agent, t agent.Task) (age
 	source, topic := "agent:"+name, "edged/agent/"+name+"/"
 	// A closed bus keeps no agent from running, nor does a task without a JSON form.
 	if _, err := b.Publish(ctx, source, topic+"start", startOf(t)); err != nil {
-		_, _ = b.Publish(ctx, source, topic+"start", map[string]any{"task": t.Text(), "origin": t.Origin})
+		_, _ = b.Publish(ctx, source, topic+"start", map[string]any{"task": t.Text(), "origin": string(t.Origin)})
 	}
 	said := ErrGoexit
 	goexit := true
@@ -99,6 +100,9 @@ func Perform(ctx context.Context, b *bus.Bus, ag agent.Agent, t agent.Task) (age
 		return r, said
 	}), t)
 	goexit = false
+	if origin.From(ctx) != res.Origin && res.Origin != "" { // what is told of the end has its words
+		ctx = origin.With(ctx, origin.Merge(origin.From(ctx), res.Origin))
+	}
 	if res.Status == agent.Cancelled { // for those who wait for that alone
 		_, _ = b.Publish(ctx, source, topic+"cancelled", map[string]any{"reason": res.Reason})
 	}
@@ -119,9 +123,9 @@ func Perform(ctx context.Context, b *bus.Bus, ag agent.Agent, t agent.Task) (age
 // when somebody looks; anything else may change, and is copied by the bus.
 func startOf(t agent.Task) any {
 	if text, ok := t.Input.(string); ok {
-		return &begun{task: text, origin: t.Origin}
+		return &begun{task: text, origin: string(t.Origin)}
 	}
-	return map[string]any{"task": t.Input, "origin": t.Origin}
+	return map[string]any{"task": t.Input, "origin": string(t.Origin)}
 }
 
 type begun struct {

@@ -316,6 +316,9 @@ func (t *Tx) Get(key string) (any, bool) {
 // Err gives the error of a damaged key that was read.
 func (t *Tx) Err() error { return t.err }
 
+// Origin is whose words the transaction has read.
+func (t *Tx) Origin() origin.Label { return t.whose }
+
 // Set stores a value when the transaction commits.
 func (t *Tx) Set(key string, v any, o SetOptions) error {
 	if err := checkKey("transact", key); err != nil {

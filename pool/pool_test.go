@@ -82,7 +82,7 @@ func Example() {
 		return agent.Result{Reply: "hello " + t.Text()}, nil
 	}))
 	fmt.Println(err)
-	r, err := p.Run(ctx, "greeter", agent.Task{Input: "kitchen"})
+	r, err := p.Run(ctx, "greeter", agent.Task{Input: "kitchen", Origin: "test"})
 	fmt.Println(r.Status, r.Reply, err)
 	// Output:
 	// <nil>
@@ -121,7 +121,7 @@ func TestRun(t *testing.T) {
 		if _, err := b.Tap("edged/agent/#", func(e bus.Event) { events = append(events, e.Topic[len("edged/agent/"):]) }); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := p.Run(t.Context(), "echo", agent.Task{Input: 7}); err != nil || r.Reply != "echo: 7" || !r.OK() {
+		if r, err := p.Run(t.Context(), "echo", agent.Task{Input: 7, Origin: "test"}); err != nil || r.Reply != "echo: 7" || !r.OK() {
 			t.Errorf("got %+v, %v", r, err)
 		}
 		if r, err := p.Run(t.Context(), "decline", agent.Task{}); err != nil || r.Status != agent.Failed || !strings.Contains(r.Reason, "busy") {

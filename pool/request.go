@@ -9,6 +9,7 @@ import (
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
+	"edged/bus/origin"
 )
 
 // requestKey is where requests for a capability wait.
@@ -37,7 +38,8 @@ func (p *Pool) volunteer(m *member) error {
 	for _, c := range m.capabilities {
 		o := blackboard.VolunteerOptions{Name: "agent:" + m.agent.Name(), Lease: p.o.Lease}
 		v, err := p.o.Board.Volunteer(requestKey(c), o, func(ctx context.Context, r *blackboard.Request) (any, error) {
-			res, err := p.perform(ctx, m.agent, agent.Task{Input: r.Task, Origin: r.From})
+			res, err := p.perform(ctx, m.agent, agent.Task{Input: r.Task, Origin: r.Origin})
+			origin.Raise(ctx, res.Origin) // the answer has its words
 			if err != nil {
 				return nil, err
 			}

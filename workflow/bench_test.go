@@ -33,7 +33,7 @@ func BenchmarkNode(b *testing.B) {
 	measure := func(b *testing.B, a agent.Agent, ctx context.Context, nodes float64) float64 {
 		b.ReportAllocs()
 		for b.Loop() {
-			if r, err := agent.Run(ctx, a, agent.Task{Input: "x"}); !r.OK() {
+			if r, err := agent.Run(ctx, a, agent.Task{Input: "x", Origin: "test"}); !r.OK() {
 				b.Fatal(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus/origin"
 )
 
 // A Question is what a model decides for a node.
@@ -17,7 +18,7 @@ type Question struct {
 	System  string          // what is asked and what there is to choose from
 	History []llm.Message   // the dialogue so far
 	Task    string          // the words to decide about
-	Origin  string          // whose they are
+	Origin  origin.Label    // whose they are
 	Schema  json.RawMessage // of the answer; bounded
 	Repair  string          // what was wrong with the answer before, if there was one
 }
@@ -47,8 +48,8 @@ func (a *asker) Decide(ctx context.Context, q Question) (json.RawMessage, error)
 	}
 	msgs := append([]llm.Message{{Role: llm.System, Text: system}}, q.History...)
 	task := q.Task
-	if !llm.Trusted(q.Origin) {
-		task = llm.Quote(q.Origin, task)
+	if !q.Origin.Trusted(llm.Trusted) {
+		task = llm.Quote(string(q.Origin.Untrusted(llm.Trusted)), task)
 	}
 	msgs = append(msgs, llm.Message{Role: llm.User, Text: task, Origin: q.Origin})
 	if q.Repair != "" {

@@ -71,7 +71,7 @@ func TestRouter(t *testing.T) {
 			x.opt.History = func(context.Context, agent.Task) []llm.Message {
 				return []llm.Message{{Role: llm.User, Text: "before"}}
 			}
-			r, _ := agent.Run(t.Context(), workflow.NewRouter("n", x.opt, routes...), agent.Task{Input: x.task, Conversation: "k"})
+			r, _ := agent.Run(t.Context(), workflow.NewRouter("n", x.opt, routes...), agent.Task{Input: x.task, Conversation: "k", Origin: "test"})
 			check(t, outcomeOf(r)+" "+r.Winner, x.want)
 			if x.model == nil {
 				return
@@ -100,7 +100,7 @@ func TestSupervisorMustDispatch(t *testing.T) {
 	workers := []workflow.Route{{Name: "look", Agent: echo("look")}, {Name: "arm", Agent: child("arm", 0, errors.New("stuck"))}}
 	run := func(m *model) agent.Result {
 		s := workflow.NewSupervisor("boss", workflow.SupervisorOptions{Lead: workflow.Ask(m, "Be brief.", llm.Sampling{}), MaxDispatches: 2}, workers...)
-		r, _ := agent.Run(t.Context(), s, agent.Task{Input: "tidy"})
+		r, _ := agent.Run(t.Context(), s, agent.Task{Input: "tidy", Origin: "test"})
 		return r
 	}
 	m := &model{answers: []string{`{"worker":"finish","reply":"done already"}`, `{"worker":"look","task":"where"}`, `{"worker":"arm","task":"grasp"}`, `{"worker":"finish","reply":"stuck"}`}}
@@ -142,7 +142,7 @@ func TestOrchestrator(t *testing.T) {
 		run := func(answers ...string) (agent.Result, *model) {
 			m := &model{answers: answers}
 			o.Lead = workflow.Ask(m, "", llm.Sampling{})
-			r, _ := agent.Run(t.Context(), workflow.NewOrchestrator("o", o), agent.Task{Input: "tidy"})
+			r, _ := agent.Run(t.Context(), workflow.NewOrchestrator("o", o), agent.Task{Input: "tidy", Origin: "test"})
 			return r, m
 		}
 		r, m := run(`{"subtasks":[{"task":"lift","tools":["gripper"]},{"task":"look","tools":["camera"]},{"task":"roll","tools":["wheels"]},{"task":"think","tools":[]}]}`)

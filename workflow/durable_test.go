@@ -89,7 +89,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	f := &factory{began: map[string]int{}, ended: map[string]int{}}
 	whole := workflowtest.NewDisk()
 	ctx, _ := runtimeOn(t.Context(), whole)
-	if r, err := agent.Run(ctx, f.tree(nil), agent.Task{Input: "x"}); !r.OK() || !maps.Equal(f.ended, once) {
+	if r, err := agent.Run(ctx, f.tree(nil), agent.Task{Input: "x", Origin: "test"}); !r.OK() || !maps.Equal(f.ended, once) {
 		t.Fatalf("undisturbed: %v %v %v", r.Status, err, f.ended)
 	}
 	doubts, deaths := 0, 0
@@ -115,7 +115,7 @@ func killAt(t *testing.T, n int, after bool) (doubts int) {
 	defer cancel()
 	d.Power = cancel
 	ctx, _ = runtimeOn(ctx, d)
-	if r, _ := agent.Run(ctx, f.tree(nil), agent.Task{Input: "x"}); r.OK() {
+	if r, _ := agent.Run(ctx, f.tree(nil), agent.Task{Input: "x", Origin: "test"}); r.OK() {
 		t.Errorf("%s: the run is done although it could not be recorded", name)
 	}
 	safe := map[string]int{} // steps whose outcomes are on the disk
@@ -192,7 +192,7 @@ func TestInDoubt(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d.Power = cancel
 		ctx, _ = runtimeOn(ctx, d)
-		_, _ = agent.Run(ctx, f.tree(nil), agent.Task{Input: "x"})
+		_, _ = agent.Run(ctx, f.tree(nil), agent.Task{Input: "x", Origin: "test"})
 		return d.Reboot(), f
 	}
 	for verdict, want := range map[workflow.Decision]string{
@@ -241,7 +241,7 @@ func TestStoppedAndResumed(t *testing.T) {
 		ctx, runs := runtimeOn(t.Context(), st)
 		stopped, cancel := context.WithTimeout(ctx, 31*time.Second)
 		defer cancel()
-		r, _ := agent.Run(stopped, tree, agent.Task{Input: int64(7)})
+		r, _ := agent.Run(stopped, tree, agent.Task{Input: int64(7), Origin: "test"})
 		info, _ := runs.Get(r.RunID)
 		check(t, fmt.Sprint(r.Status, " ", info.State, " ", info.Reason, " ", len(info.Steps)), "timeout interrupted timeout 1")
 		time.Sleep(20 * time.Second)
@@ -259,7 +259,7 @@ func TestRunsOneByOne(t *testing.T) {
 	f := &factory{began: map[string]int{}, ended: map[string]int{}}
 	tree := f.tree(nil)
 	ctx, runs := runtimeOn(t.Context(), workflowtest.NewDisk())
-	r, _ := agent.Run(ctx, tree, agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, tree, agent.Task{Input: "x", Origin: "test"})
 	info, _ := runs.Get(r.RunID)
 	check(t, fmt.Sprint(info.Workflow, " ", info.State, " ", info.Reply, " ", info.Task.Input), "tidy done all right x")
 	if o := r.Children[0].Output.(map[string]any); o["n"] != int64(1) || o["f"] != 3.0 {

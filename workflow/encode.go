@@ -7,6 +7,7 @@ import (
 
 	"edged/agent"
 	"edged/bus"
+	"edged/bus/origin"
 )
 
 // encodedTree is JSON text in which 3.0 stays apart from 3.
@@ -65,9 +66,9 @@ func treeOf(text encodedTree) any {
 }
 
 type taskRecord struct {
-	Input        encodedTree `json:"input,omitempty"`
-	Origin       string      `json:"origin,omitempty"`
-	Conversation string      `json:"conversation,omitempty"`
+	Input        encodedTree  `json:"input,omitempty"`
+	Origin       origin.Label `json:"origin,omitempty"`
+	Conversation string       `json:"conversation,omitempty"`
 }
 
 func taskOf(t agent.Task) *taskRecord {
@@ -90,13 +91,14 @@ type resultRecord struct {
 	RunID    string          `json:"run,omitempty"`
 	Children []*resultRecord `json:"children,omitempty"`
 	Receipts []agent.Receipt `json:"receipts,omitempty"`
-	Tainted  bool            `json:"tainted,omitempty"`
+	Origin   origin.Label    `json:"origin,omitempty"`
+	Tainted  bool            `json:"tainted,omitempty"` // of records that have no origin
 
 	Proceedings *agent.Proceedings `json:"proceedings,omitempty"`
 }
 
 func resultOf(r agent.Result) *resultRecord {
-	out := &resultRecord{r.Status, r.Reply, treeText(r.Output), r.Reason, r.Winner, r.By, r.Elapsed, r.Usage, r.RunID, nil, r.Receipts, r.Tainted, r.Proceedings}
+	out := &resultRecord{r.Status, r.Reply, treeText(r.Output), r.Reason, r.Winner, r.By, r.Elapsed, r.Usage, r.RunID, nil, r.Receipts, r.Origin, false, r.Proceedings}
 	for _, c := range r.Children {
 		out.Children = append(out.Children, resultOf(c))
 	}
@@ -105,7 +107,10 @@ func resultOf(r agent.Result) *resultRecord {
 
 func (r *resultRecord) result() agent.Result {
 	out := agent.Result{Status: r.Status, Reply: r.Reply, Output: treeOf(r.Output), Reason: r.Reason, Winner: r.Winner,
-		By: r.By, Elapsed: r.Elapsed, Usage: r.Usage, RunID: r.RunID, Receipts: r.Receipts, Tainted: r.Tainted, Proceedings: r.Proceedings}
+		By: r.By, Elapsed: r.Elapsed, Usage: r.Usage, RunID: r.RunID, Receipts: r.Receipts, Origin: r.Origin, Proceedings: r.Proceedings}
+	if r.Tainted {
+		out.Origin = origin.Merge(out.Origin, origin.Of("agent:"+r.By))
+	}
 	for _, c := range r.Children {
 		out.Children = append(out.Children, c.result())
 	}

@@ -213,7 +213,7 @@ func TestMatrix(t *testing.T) {
 					}
 				})
 				n := nodes(tried(how), child("b", 0, nil), o)[kind]
-				r, err := agent.Run(ctx, n, agent.Task{Input: "x"})
+				r, err := agent.Run(ctx, n, agent.Task{Input: "x", Origin: "test"})
 				if r.OK() != (err == nil) || agent.StatusOf(err) != r.Status {
 					t.Errorf("%s, child %s: got %q with error %v", kind, how, r.Status, err)
 				}

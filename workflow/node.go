@@ -259,8 +259,8 @@ func next(t agent.Task, r agent.Result) agent.Task {
 	if r.Output != nil && (r.Reply == "" || r.Reply == (agent.Task{Input: r.Output}).Text()) {
 		t.Input = r.Output
 	}
-	if r.Tainted {
-		t.Origin = "agent:" + r.By
+	if r.Origin != "" {
+		t.Origin = r.Origin
 	}
 	return t
 }

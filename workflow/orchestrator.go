@@ -10,6 +10,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus/origin"
 )
 
 // OrchestratorOptions of an [Orchestrator].
@@ -77,12 +78,10 @@ func (b *Orchestrator) body(ctx context.Context, f *frame, t agent.Task) (agent.
 	}
 	out.Children, err = b.work(ctx, f, t, plan)
 	var replies, missing []string
-	origin := t.Origin
+	out.Origin = t.Origin
 	for i, r := range out.Children {
 		add(&out.Usage, r)
-		if r.Tainted {
-			out.Tainted, origin = true, "agent:"+r.By
-		}
+		out.Origin = origin.Merge(out.Origin, r.Origin)
 		if r.OK() {
 			replies = append(replies, next(t, r).Text())
 		} else {
@@ -100,9 +99,9 @@ func (b *Orchestrator) body(ctx context.Context, f *frame, t agent.Task) (agent.
 		out.Reply = strings.Join(replies, "\n")
 		return out, nil
 	}
-	r, err := f.step(ctx, 0, 0, b.opt.Synth, agent.Task{Input: summary(t, plan, out.Children), Origin: origin, Conversation: t.Conversation})
+	r, err := f.step(ctx, 0, 0, b.opt.Synth, agent.Task{Input: summary(t, plan, out.Children), Origin: out.Origin, Conversation: t.Conversation})
 	add(&out.Usage, r)
-	r.Children, r.Usage, r.Tainted = append(out.Children, r), out.Usage, r.Tainted || out.Tainted
+	r.Children, r.Usage, r.Origin = append(out.Children, r), out.Usage, origin.Merge(r.Origin, out.Origin)
 	return r, err
 }
 

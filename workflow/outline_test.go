@@ -69,7 +69,7 @@ func Example() {
 		say("found"),
 		workflow.NewFallback("away", workflow.FallbackOptions{}, broken, say("box")),
 	)
-	r, _ := agent.Run(context.Background(), tidy, agent.Task{Input: "the cup"})
+	r, _ := agent.Run(context.Background(), tidy, agent.Task{Input: "the cup", Origin: "test"})
 	fmt.Println(r.Status, r.Reply, r.By)
 	fmt.Println(r.Children[1].Children[0].Reason)
 	fmt.Print(workflow.Describe(tidy).Text())

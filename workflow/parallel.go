@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/bus/origin"
 )
 
 // ParallelOptions of a [Parallel]; the zero value waits for all children.
@@ -99,7 +100,7 @@ func (p *Parallel) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 	var missing []string
 	for _, r := range results {
 		add(&out.Usage, r)
-		out.Tainted = out.Tainted || r.Tainted
+		out.Origin = origin.Merge(out.Origin, r.Origin)
 		switch r.Status {
 		case agent.Done:
 			done++
@@ -135,7 +136,7 @@ func (p *Parallel) body(ctx context.Context, f *frame, t agent.Task) (agent.Resu
 		reduce = join
 	}
 	r, err := reduce(ctx, results)
-	r.Children, r.Usage, r.Tainted = results, out.Usage, r.Tainted || out.Tainted
+	r.Children, r.Usage, r.Origin = results, out.Usage, origin.Merge(r.Origin, out.Origin)
 	if r.Winner == "" {
 		r.Winner = out.Winner
 	}

@@ -65,7 +65,7 @@ func TestParallel(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				r, err := agent.Run(t.Context(), workflow.NewParallel("p", x.opt, x.agents...), agent.Task{Input: "x"})
+				r, err := agent.Run(t.Context(), workflow.NewParallel("p", x.opt, x.agents...), agent.Task{Input: "x", Origin: "test"})
 				if got := outcome(r); got != x.want || agent.StatusOf(err) != r.Status {
 					t.Errorf("got %q (%v), want %q", got, err, x.want)
 				}
@@ -95,7 +95,7 @@ func ExampleNewParallel() {
 		})
 	}
 	p := workflow.NewParallel("morning", workflow.ParallelOptions{}, say("weather"), say("calendar"))
-	r, _ := agent.Run(context.Background(), p, agent.Task{Input: "morning briefing?"})
+	r, _ := agent.Run(context.Background(), p, agent.Task{Input: "morning briefing?", Origin: "test"})
 	fmt.Println(r.Status)
 	fmt.Println(r.Reply)
 	// Output:

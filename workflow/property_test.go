@@ -86,7 +86,7 @@ func TestAnyTreeSurvives(t *testing.T) {
 		again := func(context.Context, workflow.Doubt) (workflow.Decision, error) { return workflow.RunAgain, nil }
 		tree := workflow.NewSequence("root", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true, OnInDoubt: again}}, grow(r, 3, &n))
 		ctx, _ := runtimeOn(t.Context(), workflowtest.NewDisk())
-		res, err := agent.Run(ctx, tree, agent.Task{Input: "x"})
+		res, err := agent.Run(ctx, tree, agent.Task{Input: "x", Origin: "test"})
 		if res.OK() != (err == nil) || agent.StatusOf(err) != res.Status {
 			r.Fatalf("got %v with %v", res.Status, err)
 		}
@@ -98,7 +98,7 @@ func TestAnyTreeSurvives(t *testing.T) {
 			d.Power = cancel
 			ctx, runs := runtimeOn(ctx, d)
 			if id == "" {
-				res, _ = agent.Run(ctx, tree, agent.Task{Input: "x"})
+				res, _ = agent.Run(ctx, tree, agent.Task{Input: "x", Origin: "test"})
 			} else {
 				res, _ = runs.Resume(ctx, id, tree)
 			}
@@ -158,7 +158,7 @@ func TestOnTheBlackboard(t *testing.T) {
 	nothing := func() {}
 	tree := workflow.NewSequence("s", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}},
 		step("a", nothing), step("b", cancel), step("c", nothing))
-	r, _ := agent.Run(ctx, tree, agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, tree, agent.Task{Input: "x", Origin: "test"})
 	shut()
 	check(t, fmt.Sprint(r.Status, did), "cancelled[a]")
 	rt, runs, shut := open()

@@ -36,7 +36,7 @@ func TestIndexIsWhatIsStored(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0, 1:
-				_, _ = agent.Run(ctx, tree, agent.Task{Input: "x"})
+				_, _ = agent.Run(ctx, tree, agent.Task{Input: "x", Origin: "test"})
 			case 2:
 				_, _ = runs.Fork(ctx, pick(), rapid.SampledFrom([]string{"", "0", "1"}).Draw(t, "at"))
 			case 3:
@@ -113,9 +113,9 @@ func BenchmarkFinish(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			_, _, ctx := manyRuns(b, c.keep)
 			tree := oneStep()
-			_, _ = agent.Run(ctx, tree, agent.Task{Input: "tidy the hall"})
+			_, _ = agent.Run(ctx, tree, agent.Task{Input: "tidy the hall", Origin: "test"})
 			for b.Loop() {
-				if r, err := agent.Run(ctx, tree, agent.Task{Input: "tidy the hall"}); !r.OK() {
+				if r, err := agent.Run(ctx, tree, agent.Task{Input: "tidy the hall", Origin: "test"}); !r.OK() {
 					b.Fatal(err)
 				}
 			}
@@ -144,7 +144,7 @@ func manyRuns(b *testing.B, keep int) (*blackboard.Records, *workflow.Runs, cont
 	ctx := workflow.WithRuntime(context.Background(), workflow.Runtime{Runs: runs})
 	tree := workflow.NewSequence("s", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}}, leaf("a"), leaf("b"), leaf("c"))
 	for range 10000 {
-		if r, err := agent.Run(ctx, tree, agent.Task{Input: "tidy the hall"}); !r.OK() {
+		if r, err := agent.Run(ctx, tree, agent.Task{Input: "tidy the hall", Origin: "test"}); !r.OK() {
 			b.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus/origin"
 )
 
 // SupervisorOptions of a [Supervisor].
@@ -70,7 +71,7 @@ func (b *Supervisor) body(ctx context.Context, f *frame, t agent.Task) (agent.Re
 		return out, fmt.Errorf("%w: no worker of %s can be called %s", agent.ErrFailed, b.name, finish)
 	}
 	var report strings.Builder
-	origin := t.Origin // of what the lead knows
+	out.Origin = t.Origin // of what the lead knows
 	for n := range b.opt.MaxDispatches + 1 {
 		o, err := decide(f, fmt.Sprintf("order~%d", n), func() (order, error) { return b.ask(ctx, t, report.String(), n, &out.Usage) })
 		if err != nil {
@@ -87,12 +88,10 @@ func (b *Supervisor) body(ctx context.Context, f *frame, t agent.Task) (agent.Re
 		if i < 0 {
 			return out, fmt.Errorf("%w: there is no worker %q", agent.ErrFailed, o.Worker)
 		}
-		r, err := f.step(mute(ctx), i, n, b.children[i], agent.Task{Input: llm.Line(o.Task), Origin: origin, Conversation: t.Conversation})
+		r, err := f.step(mute(ctx), i, n, b.children[i], agent.Task{Input: llm.Line(o.Task), Origin: out.Origin, Conversation: t.Conversation})
 		add(&out.Usage, r)
 		out.Children = append(out.Children, r)
-		if r.Tainted {
-			out.Tainted, origin = true, "agent:"+r.By
-		}
+		out.Origin = origin.Merge(out.Origin, r.Origin)
 		if final(ctx, r, err) {
 			r.Children, r.Usage = out.Children, out.Usage
 			return r, err

@@ -32,7 +32,7 @@ func TestTimeoutLeavesTheDeafBehind(t *testing.T) {
 		check(t, outcome(r), "timeout deaf=timeout")
 		check(t, live.Outline(to).Children[0].State, "left behind")
 		// The context is as good as before, and so is the backup.
-		r, _ = agent.Run(ctx, workflow.NewFallback("f", workflow.FallbackOptions{}, to, child("b", 0, nil)), agent.Task{Input: "x"})
+		r, _ = agent.Run(ctx, workflow.NewFallback("f", workflow.FallbackOptions{}, to, child("b", 0, nil)), agent.Task{Input: "x", Origin: "test"})
 		check(t, outcomeOf(r), "done b:x")
 		if ever, now := to.LeftBehind(); ever != 2 || now != 2 {
 			t.Errorf("%d and %d are counted", ever, now)
@@ -71,7 +71,7 @@ func TestTimeout(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, _ := agent.Run(t.Context(), workflow.NewTimeout("t", workflow.TimeoutOptions{}, 2*time.Second, x.child), agent.Task{Input: "x"})
+				r, _ := agent.Run(t.Context(), workflow.NewTimeout("t", workflow.TimeoutOptions{}, 2*time.Second, x.child), agent.Task{Input: "x", Origin: "test"})
 				said := r.Reply
 				if !r.OK() {
 					said = r.Reason
@@ -136,14 +136,14 @@ func TestNothingIsPoisoned(t *testing.T) {
 		}
 		late := workflow.NewTimeout("", workflow.TimeoutOptions{}, time.Second, child("a", time.Hour, nil))
 		for _, c := range []agent.Agent{late, child("panics", 0, nil), child("a", 0, errors.New("no")), late} {
-			r, _ := agent.Run(t.Context(), fb(c), agent.Task{Input: "x"})
+			r, _ := agent.Run(t.Context(), fb(c), agent.Task{Input: "x", Origin: "test"})
 			check(t, outcomeOf(r)+" "+r.By, "done backup:x backup")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second/2, cancel)
-		r, _ := agent.Run(ctx, fb(late), agent.Task{Input: "x"})
+		r, _ := agent.Run(ctx, fb(late), agent.Task{Input: "x", Origin: "test"})
 		check(t, outcome(r), "cancelled a=cancelled")
-		r, _ = agent.Run(t.Context(), fb(late), agent.Task{Input: "x"})
+		r, _ = agent.Run(t.Context(), fb(late), agent.Task{Input: "x", Origin: "test"})
 		check(t, outcomeOf(r), "done backup:x")
 	})
 }
@@ -160,12 +160,12 @@ func TestSequenceTasks(t *testing.T) {
 	for _, pass := range []bool{false, true} {
 		seq := workflow.NewSequence("s", workflow.SequenceOptions{PassTask: pass}, see("one"),
 			workflow.NewSequence("inner", workflow.SequenceOptions{}, see("two"), see("three")))
-		r, _ := agent.Run(t.Context(), seq, agent.Task{Input: "go"})
+		r, _ := agent.Run(t.Context(), seq, agent.Task{Input: "go", Origin: "test"})
 		check(t, r.Reply, "three")
 		check(t, len(r.Children), "2")
 	}
 	check(t, got, "[go<go one<go two<go go<go go<go two<go]")
-	r, _ := agent.Run(t.Context(), workflow.NewSequence("s", workflow.SequenceOptions{}, see(""), see("x")), agent.Task{Input: "go"})
+	r, _ := agent.Run(t.Context(), workflow.NewSequence("s", workflow.SequenceOptions{}, see(""), see("x")), agent.Task{Input: "go", Origin: "test"})
 	check(t, r.Status, "done") // a blank reply is no failure
 }
 
@@ -180,7 +180,7 @@ func TestLoopUntil(t *testing.T) {
 	}
 	run := func(o workflow.LoopOptions, c agent.Agent) string {
 		n = 0
-		r, _ := agent.Run(t.Context(), workflow.NewLoop("l", o, c), agent.Task{Input: "x"})
+		r, _ := agent.Run(t.Context(), workflow.NewLoop("l", o, c), agent.Task{Input: "x", Origin: "test"})
 		if r.OK() {
 			return "done " + r.Reply
 		}

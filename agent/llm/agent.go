@@ -67,6 +67,9 @@ type Options struct {
 	Allow func(tool string) bool
 	// Trusted says whose words are instructions; nil = [Trusted].
 	Trusted func(origin string) bool
+	// Quoted says that tasks are prompts in which the words of others stand
+	// quoted.
+	Quoted bool
 	// TaintedWrites lets untrusted words lead to Write tools.
 	TaintedWrites bool
 	// Together runs functions side by side and waits for all; nil = one after
@@ -100,6 +103,8 @@ type Agent struct {
 	system   string
 	tools    map[string]*offered
 	offer    []Tool // as the model is told: own, handoffs, decline
+	servers  bool   // some are of servers
+	acts     bool   // it may, or those it hands over to
 	output   *schema.Schema
 	hooks    *chain
 	sessions *Sessions
@@ -116,6 +121,10 @@ type offered struct {
 	params  *schema.Schema
 	handoff agent.Agent
 	decline bool
+
+	// Of a server's tool: what a model may know of it beside tools that act.
+	named Tool
+	bare  *schema.Schema
 }
 
 // New makes an agent. It fails if a schema can't be used or two tools have one
@@ -240,12 +249,19 @@ func (a *Agent) add(t *offered) error {
 		return fmt.Errorf("tool %s: %w: parameters are an object, not %s", t.Name, ErrBadSchema, s.Kind)
 	}
 	t.params = s
+	if t.Origin != "" {
+		if err := t.unsay(); err != nil {
+			return fmt.Errorf("tool %s: %w", t.Name, err)
+		}
+	}
 	told := t.Tool
 	if told.Params, err = schema.Encode(s.Explained()); err != nil {
 		return fmt.Errorf("tool %s: %w", t.Name, err)
 	}
 	a.tools[t.Name] = t
 	a.offer = append(a.offer, told)
+	a.servers = a.servers || t.Origin != ""
+	a.acts = a.acts || t.Effect == Write || t.handoff != nil
 	return nil
 }
 
@@ -258,16 +274,16 @@ func validName(s string) bool {
 	return s != "" && len(s) <= 64
 }
 
-// Trusted is the policy where none is set: people, scripts and the command line
-// are, whatever comes from devices, networks and other agents isn't.
-func Trusted(origin string) bool {
-	who, _, _ := strings.Cut(origin, ":")
-	who, _, _ = strings.Cut(who, "/")
-	switch who {
-	case "mqtt", "hw", "sensor", "sim", "web", "http", "mcp", "agent", "message", "remote", "fleet":
-		return false
+// Trusted is the policy where none is set: people at the robot, its scripts and
+// tests are; whatever comes from devices, networks and other agents isn't, nor
+// is what nobody has ever heard of.
+func Trusted(who string) bool {
+	kind, _, _ := strings.Cut(who, ":")
+	switch kind {
+	case "cli", "page", "voice", "script", "timer", "test":
+		return true
 	}
-	return true
+	return false
 }
 
 // room gives how many tokens a request may have, 0 if nobody says.
@@ -301,12 +317,14 @@ func (a *Agent) Run(ctx context.Context, task agent.Task) (agent.Result, error) 
 		ctx, cancel = context.WithTimeout(ctx, a.o.Timeout)
 		defer cancel()
 	}
-	t := a.begin(ctx, task)
+	ctx, t := a.begin(ctx, task)
 	r, err := t.guarded(ctx)
 	r.Usage = plus(plus(r.Usage, t.Usage), t.ledger.usage)
 	r.Children = append(t.ledger.children, r.Children...)
 	r.Receipts = append(t.Receipts, r.Receipts...)
-	r.Tainted = r.Tainted || t.Tainted && !a.o.TaintedWrites
+	if r.Origin != "" {
+		t.scope.Raise(r.Origin)
+	}
 	if err != nil && ctx.Err() != nil && agent.StatusOf(err) == agent.Failed {
 		err = fmt.Errorf("%w (%w)", ctx.Err(), err)
 	}
@@ -317,6 +335,7 @@ func (a *Agent) Run(ctx context.Context, task agent.Task) (agent.Result, error) 
 	if err != nil && r.Reason == "" {
 		r.Reason = reasonOf(err)
 	}
+	r.Origin = t.Origin()
 	t.sayRest(ctx, r)
 	t.keep(ctx, r, err)
 	return r, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"edged/agent"
 )
@@ -13,15 +12,24 @@ import (
 // prompts together itself: the agent's hooks look at it, and those of ctx. No
 // tool runs, nothing is said aloud, and an answer that can't be used is not
 // asked for again. Of the options it takes name, model, hooks and report; the
-// task is what hooks are told that the agent is asked.
+// task is what hooks are told that the agent is asked. Whose words the answer is,
+// are those of the task, of the messages and of the run that ctx belongs to.
 func Ask(ctx context.Context, o Options, task agent.Task, r Request) (answer Message, err error) {
 	a := &Agent{o: o, hooks: newChain(o.Hooks)}
-	t := &turn{a: a, hooks: a.hooks.forRun(ctx), from: carriedBy(ctx)}
-	t.Agent, t.Task, t.Tainted, t.Started = o.Name, task, t.from.tainted, time.Now()
+	if a.o.Trusted == nil {
+		a.o.Trusted = Trusted
+	}
+	ctx, t := a.begin(ctx, task)
+	t.Notes = nil
+	for _, m := range r.Messages {
+		if m.Origin != "" {
+			t.scope.Raise(m.Origin)
+		}
+	}
 	answer, err = t.ask1(ctx, r)
-	res := agent.Result{Reply: answer.Text, Usage: t.Usage, Tainted: t.Tainted}
+	res := agent.Result{Reply: answer.Text, Usage: t.Usage, Origin: t.Origin()}
 	res, err = t.fireEnd(ctx, res, err)
-	answer.Text, answer.Usage = res.Reply, t.Usage
+	answer.Text, answer.Usage, answer.Origin = res.Reply, t.Usage, t.Origin()
 	return answer, err
 }
 
@@ -52,13 +60,12 @@ func (t *turn) ask1(ctx context.Context, r Request) (Message, error) {
 }
 
 // Apart returns a context whose agents know nothing of the dialogue and the
-// notes that came along. They are limited as before; tainted says that words of
-// others are in what they are told.
-func Apart(ctx context.Context, tainted bool) context.Context {
+// notes that came along. They are limited as before.
+func Apart(ctx context.Context) context.Context {
 	c := carriedBy(ctx)
-	if c.dialogue == nil && c.pending == nil && c.notes == nil && (c.tainted || !tainted) {
+	if c.dialogue == nil && c.pending == nil && c.notes == nil {
 		return ctx
 	}
-	c.dialogue, c.pending, c.notes, c.tainted = nil, nil, nil, c.tainted || tainted
+	c.dialogue, c.pending, c.notes, c.whose = nil, nil, nil, ""
 	return context.WithValue(ctx, carriedKey{}, c)
 }

@@ -110,12 +110,12 @@ func (a *Audit) write(e AuditEntry, sync bool) (seq uint64, err error) {
 
 // intent writes down that a call of a run is about to be run.
 func (a *Audit) intent(t *Turn, tool Tool, c Call) (uint64, error) {
-	return a.Begin(AuditEntry{Agent: t.Agent, Origin: t.Task.Origin, Tool: c.Name, Args: c.Args}, tool.Effect)
+	return a.Begin(AuditEntry{Agent: t.Agent, Origin: string(t.Origin()), Tool: c.Name, Args: c.Args}, tool.Effect)
 }
 
 // outcome writes down what came of a call.
 func (a *Audit) outcome(t *Turn, s *Step, of uint64) error {
-	e := AuditEntry{Agent: t.Agent, Origin: t.Task.Origin, Of: of, Tool: s.Call.Name, Args: s.Call.Args, Ran: s.Ran, Result: s.Result}
+	e := AuditEntry{Agent: t.Agent, Origin: string(t.Origin()), Of: of, Tool: s.Call.Name, Args: s.Call.Args, Ran: s.Ran, Result: s.Result}
 	if s.Err != nil {
 		e.Error = s.Err.Error()
 	}

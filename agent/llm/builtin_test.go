@@ -9,6 +9,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/agent/llm/builtin"
+	"edged/bus/origin"
 )
 
 // TestWithTheModelInside: an agent on the model that is in the binary, alone and
@@ -27,9 +28,10 @@ func TestWithTheModelInside(t *testing.T) {
 		}}
 	a := build(t, llm.Options{Model: inside, Tools: []llm.Tool{drive}})
 	for _, c := range []struct {
-		text, origin string
-		status       agent.Status
-		runs         int
+		text   string
+		origin origin.Label
+		status agent.Status
+		runs   int
 	}{
 		{"go to the kitchen", "cli", agent.Done, 1},
 		{"and now please drive to the bedroom", "cli", agent.Done, 1},
@@ -46,6 +48,6 @@ func TestWithTheModelInside(t *testing.T) {
 	big := says("Paris.")
 	a = build(t, llm.Options{Tools: []llm.Tool{drive}, Model: llm.NewChain(llm.ChainOptions{},
 		llm.Link{Name: "builtin", Model: inside}, llm.Link{Name: "big", Model: llm.Forms(big)})})
-	r, _ := agent.Run(t.Context(), a, agent.Task{Input: "what is the capital of France"})
+	r, _ := agent.Run(t.Context(), a, agent.Task{Input: "what is the capital of France", Origin: "test"})
 	want(t, r, agent.Done, "Paris.", "")
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"edged/agent"
+	"edged/bus/origin"
 )
 
 // MaxDepth is how deep agents may delegate to agents.
@@ -54,11 +55,11 @@ func toolName(s string) string {
 // carried is what a run hands to those it delegates to.
 type carried struct {
 	depth    int
-	tainted  bool
-	origin   string
+	bars     func() bool // the run's prompt has words that are no orders
 	allow    []func(string) bool
-	dialogue []Message // nil = none; the delegate sees it as its own history
-	pending  []Message // of this run so far, after the user's words
+	whose    origin.Label // of the dialogue and the notes
+	dialogue []Message    // nil = none; the delegate sees it as its own history
+	pending  []Message    // of this run so far, after the user's words
 	notes    []string
 	ledger   *ledger // of the run whose tool this is
 }
@@ -110,7 +111,12 @@ func WithDialogue(ctx context.Context, dialogue []Message) context.Context {
 	if dialogue == nil {
 		dialogue = []Message{}
 	}
-	c.dialogue, c.pending = dialogue, nil
+	c.dialogue, c.pending, c.whose = slices.Clone(dialogue), nil, ""
+	for i := range c.dialogue {
+		if m := &c.dialogue[i]; m.Origin == "" { // of whoever puts it there
+			m.Origin = origin.From(ctx)
+		}
+	}
 	return context.WithValue(ctx, carriedKey{}, c)
 }
 
@@ -118,13 +124,24 @@ func WithDialogue(ctx context.Context, dialogue []Message) context.Context {
 // are being answered; nil if none did. It is read-only.
 func Dialogue(ctx context.Context) []Message { return carriedBy(ctx).dialogue }
 
-// Tainted reports whether the run that ctx belongs to has untrusted words in
-// its prompt.
-func Tainted(ctx context.Context) bool { return carriedBy(ctx).tainted }
+// Barred reports whether the agent's run that ctx belongs to may act no more:
+// words stand in its prompt that are no orders.
+func Barred(ctx context.Context) bool {
+	c := carriedBy(ctx)
+	return c.bars != nil && c.bars()
+}
+
+// InTurn reports whether ctx's work is on behalf of a model that waits for it: a
+// tool, or what a tool runs.
+func InTurn(ctx context.Context) bool { return carriedBy(ctx).depth > 0 }
+
+// Allows reports whether the agents that ctx's work was delegated by may all use
+// a tool.
+func Allows(ctx context.Context, tool string) bool { return carriedBy(ctx).allows(tool) }
 
 // carry is what goes along from this run.
 func (t *turn) carry() carried {
-	c := carried{depth: t.from.depth + 1, tainted: t.Tainted && !t.a.o.TaintedWrites, origin: t.Task.Origin, allow: t.from.allow}
+	c := carried{depth: t.from.depth + 1, bars: t.barred, allow: t.from.allow}
 	if t.a.o.Allow != nil {
 		c.allow = append(slices.Clip(c.allow), t.a.o.Allow)
 	}
@@ -153,6 +170,7 @@ func (t *turn) handOver(ctx context.Context, list []Handoff) (agent.Result, erro
 	var whole agent.Result
 	var replies []string
 	c := t.carry()
+	c.whose = t.Origin()
 	c.dialogue = slices.Clip(t.history)
 	if c.dialogue == nil {
 		c.dialogue = []Message{}
@@ -172,6 +190,8 @@ func (t *turn) handOver(ctx context.Context, list []Handoff) (agent.Result, erro
 			whole.Children = append(whole.Children, r)
 			whole.Receipts = append(whole.Receipts, r.Receipts...)
 			whole.Usage = plus(whole.Usage, r.Usage)
+			t.scope.Raise(r.Origin)
+			c.whose = t.Origin()
 			if r.Reply != "" {
 				replies = append(replies, r.Reply)
 				c.notes = append(slices.Clip(c.notes), Line(r.By)+" has already answered: "+Data(clip(r.Reply, 300)))
@@ -245,7 +265,8 @@ func AsTool(a agent.Agent, name, doc string) Tool {
 			if c.depth > MaxDepth {
 				return nil, fmt.Errorf("agents delegate at most %d deep", MaxDepth)
 			}
-			r, err := agent.Run(ctx, a, agent.Task{Input: Line(in.Task), Origin: c.origin})
+			r, err := agent.Run(ctx, a, agent.Task{Input: Line(in.Task), Origin: origin.From(ctx)})
+			origin.Raise(ctx, r.Origin)
 			c.ledger.add(r)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", a.Name(), r.Status, err)
@@ -273,8 +294,9 @@ func Spawn(ctx context.Context, a *Agent, t agent.Task, tools []Tool) (agent.Res
 	if c.depth++; c.depth > MaxDepth {
 		return agent.Result{}, fmt.Errorf("%w: agents delegate at most %d deep", agent.ErrFailed, MaxDepth)
 	}
-	c.dialogue, c.pending, c.notes = nil, nil, nil
+	c.dialogue, c.pending, c.notes, c.whose = nil, nil, nil, ""
 	r, err := agent.Run(context.WithValue(ctx, carriedKey{}, c), sub, t)
+	origin.Raise(ctx, r.Origin)
 	c.ledger.add(r)
 	return r, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus/origin"
 )
 
 func roles(list []llm.Message) string {
@@ -36,7 +37,7 @@ func TestHandoffCarriesTheDialogue(t *testing.T) {
 	rm := says("Hello.", []llm.Call{call("handoff_to_lights", `{"reason":"lamps"}`), call("light", `{"room":"hall"}`)}, call("handoff_to_lights", `{}`), "You are welcome.")
 	router := build(t, llm.Options{Name: "router", Model: rm, Tools: []llm.Tool{lamp(&log)}, Handoffs: []agent.Agent{lights}})
 	ask := func(text string) agent.Result {
-		r, err := agent.Run(t.Context(), router, agent.Task{Input: text, Conversation: "c"})
+		r, err := agent.Run(t.Context(), router, agent.Task{Input: text, Conversation: "c", Origin: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func TestHandoffOutcomes(t *testing.T) {
 		{[]llm.Call{call("handoff_to_ok", ""), call("handoff_to_no", "")}, agent.Rejected, "did it", "late", 2},
 	} {
 		a := build(t, llm.Options{Model: says(c.calls), Handoffs: []agent.Agent{ok, no, boom}})
-		r, _ := agent.Run(t.Context(), a, agent.Task{Input: "it"})
+		r, _ := agent.Run(t.Context(), a, agent.Task{Input: "it", Origin: "test"})
 		want(t, r, c.status, c.reply, c.reason)
 		if len(r.Children) != c.kids {
 			t.Errorf("got %d children", len(r.Children))
@@ -107,13 +108,13 @@ func TestHandoffFromATool(t *testing.T) {
 		return nil, &llm.Handoff{Target: mk("a"), State: map[string]any{"goal": "x"}, Parallel: []agent.Agent{mk("b")}}
 	}}
 	o := llm.Options{Model: says(call("pass", "")), Tools: []llm.Tool{pass}, Update: func(_ context.Context, s map[string]any) error { state = s; return nil }}
-	r, _ := agent.Run(t.Context(), build(t, o), agent.Task{Input: "it"})
+	r, _ := agent.Run(t.Context(), build(t, o), agent.Task{Input: "it", Origin: "test"})
 	want(t, r, agent.Done, "a did it\nb did it", "")
 	if state["goal"] != "x" || len(r.Receipts) != 1 || r.Receipts[0].Err != nil || len(r.Children) != 2 {
 		t.Errorf("got state %v, %+v", state, r)
 	}
 	o.Model, o.Update = says(call("pass", "")), nil
-	r, _ = agent.Run(t.Context(), build(t, o), agent.Task{Input: "it"})
+	r, _ = agent.Run(t.Context(), build(t, o), agent.Task{Input: "it", Origin: "test"})
 	want(t, r, agent.Failed, "", "nobody takes the state")
 }
 
@@ -133,7 +134,7 @@ func TestDepth(t *testing.T) {
 	}
 	m := says(steps...)
 	self.a = build(t, llm.Options{Model: m, Handoffs: []agent.Agent{self}})
-	r, _ := agent.Run(t.Context(), self, agent.Task{Input: "x"})
+	r, _ := agent.Run(t.Context(), self, agent.Task{Input: "x", Origin: "test"})
 	if r.Status != agent.Failed || len(m.asked) != llm.MaxDepth+1 || !strings.Contains(r.Reason, "handed over more than 8 times") {
 		t.Errorf("got %s %s after %d", r.Status, r.Reason, len(m.asked))
 	}
@@ -152,7 +153,7 @@ func TestAsTool(t *testing.T) {
 	m := says(call("the_cook", `{"task":"a"}`), call("the_cook", `{"task":"b"}`), call("the_cook", `{"task":"c"}`), "All cooked.")
 	var said []string
 	ctx := agent.WithSay(t.Context(), func(s string) { said = append(said, s) })
-	r, _ := agent.Run(ctx, build(t, llm.Options{Model: m, Tools: []llm.Tool{cook}}), agent.Task{Input: "x", Conversation: "c"})
+	r, _ := agent.Run(ctx, build(t, llm.Options{Model: m, Tools: []llm.Tool{cook}}), agent.Task{Input: "x", Conversation: "c", Origin: "test"})
 	want(t, r, agent.Done, "All cooked.", "")
 	if ends != 3 || string(r.Receipts[2].Result) != `"bread"` || r.Usage.Calls != 7 || len(r.Children) != 3 {
 		t.Errorf("%d ends, got %+v", ends, r)
@@ -163,7 +164,7 @@ func TestAsTool(t *testing.T) {
 // A delegate can do no more than the one who asks it.
 func TestDelegatesAreLimited(t *testing.T) {
 	for _, c := range []struct {
-		origin string
+		origin origin.Label
 		allow  func(string) bool
 		runs   int
 	}{{"cli", nil, 1}, {"mqtt", nil, 0}, {"cli", func(n string) bool { return n != "light" }, 0}} {
@@ -195,14 +196,14 @@ func TestDialogueForWorkflows(t *testing.T) {
 	})
 	a := build(t, llm.Options{Model: says("Hello.", call("handoff_to_flow", "")), Handoffs: []agent.Agent{flow}})
 	for _, text := range []string{"hi", "go"} {
-		if _, err := agent.Run(t.Context(), a, agent.Task{Input: text, Conversation: "c"}); err != nil {
+		if _, err := agent.Run(t.Context(), a, agent.Task{Input: text, Conversation: "c", Origin: "test"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := roles(m.asked[0].Messages); seen != "u:hi | a:Hello." || got != "s | u:a | a:b | u:go" {
 		t.Errorf("the workflow saw %s, its leaf %s", seen, got)
 	}
-	if llm.Dialogue(t.Context()) != nil || llm.Tainted(t.Context()) {
+	if llm.Dialogue(t.Context()) != nil || llm.Barred(t.Context()) {
 		t.Error("what nobody carries is there")
 	}
 }
@@ -212,7 +213,7 @@ func TestSpawn(t *testing.T) {
 	var log []string
 	m := says(call("light", `{"room":"hall"}`), "No lamp.")
 	lead := build(t, llm.Options{Name: "lead", Model: m, Tools: []llm.Tool{lamp(&log)}})
-	r, err := llm.Spawn(t.Context(), lead, agent.Task{Input: "x"}, []llm.Tool{tool("look", nil)})
+	r, err := llm.Spawn(t.Context(), lead, agent.Task{Input: "x", Origin: "test"}, []llm.Tool{tool("look", nil)})
 	if err != nil || r.By != "lead.sub" || len(log) != 0 {
 		t.Errorf("got %+v %v, ran %v", r, err, log)
 	}
@@ -226,7 +227,7 @@ func TestSessionsKeepTheConversation(t *testing.T) {
 	m := says("One.", "Two.", "Three.", "Four.")
 	a := build(t, llm.Options{Model: m})
 	for _, conv := range []string{"voice", "voice", "page", ""} {
-		if _, err := agent.Run(t.Context(), a, agent.Task{Input: "hi " + conv, Conversation: conv}); err != nil {
+		if _, err := agent.Run(t.Context(), a, agent.Task{Input: "hi " + conv, Conversation: conv, Origin: "test"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,7 +251,7 @@ func TestBudgetKeepsSystemAndWords(t *testing.T) {
 		a := build(t, llm.Options{Model: m, ContextTokens: limit, Hooks: []llm.Hook{llm.Compaction(limit)},
 			Sessions: llm.NewSessions(llm.SessionOptions{Tokens: 800})})
 		for i := range 30 {
-			if _, err := agent.Run(t.Context(), a, agent.Task{Input: fmt.Sprint(i, " ", words), Conversation: "c"}); err != nil {
+			if _, err := agent.Run(t.Context(), a, agent.Task{Input: fmt.Sprint(i, " ", words), Conversation: "c", Origin: "test"}); err != nil {
 				t.Fatal(err)
 			}
 			q := m.asked[i].Messages

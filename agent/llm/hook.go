@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/bus/origin"
 )
 
 // Point is where in a run a hook is called.
@@ -81,15 +82,29 @@ type Step struct {
 type Turn struct {
 	Agent    string
 	Task     agent.Task
-	Tainted  bool     // untrusted text is in the prompt: no Write tool is offered
 	Hop      int      // requests to the model so far, from 0
 	Notes    []string // what the model is told beside the words; filled on_run_start
 	Receipts []agent.Receipt
 	Usage    agent.Usage
 	Started  time.Time
 
+	scope   *origin.Scope
+	trusted func(string) bool
 	scratch map[any]any
 }
+
+// Origin is whose words are in the prompt: the task's, those of the turns that
+// are remembered, of notes, of what tools gave and of what led here.
+func (t *Turn) Origin() origin.Label {
+	if t.scope == nil {
+		return t.Task.Origin
+	}
+	return t.scope.Label()
+}
+
+// Tainted reports whether there are words in the prompt that are no orders: no
+// Write tool is offered then.
+func (t *Turn) Tainted() bool { return !t.Origin().Trusted(t.trusted) }
 
 // Value keeps a value for the length of one run; make makes it when it is
 // first asked for.

@@ -34,7 +34,7 @@ func TestHookOrder(t *testing.T) {
 		Hooks: []llm.Hook{note(&log, "a", 0), only(note(&log, "b", 7)), only(note(&log, "c", 7))}})
 	ctx := llm.WithHooks(t.Context(), only(note(&log, "low", 1)))
 	ctx = llm.WithHooks(ctx, only(note(&log, "run", 99)))
-	if _, err := agent.Run(ctx, a, agent.Task{Input: "x"}); err != nil {
+	if _, err := agent.Run(ctx, a, agent.Task{Input: "x", Origin: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, log, []string{"b on_run_start", "c on_run_start", "a on_run_start", "run on_run_start", "low on_run_start",
@@ -88,7 +88,7 @@ func TestHooksEndAndFail(t *testing.T) {
 				a := build(t, llm.Options{Model: says(call("light", `{"room":"hall"}`), "Ok."), Tools: []llm.Tool{lamp(&lamps)},
 					Hooks:  []llm.Hook{set(p, c.f, c.safety), {Name: "last", Priority: -1, OnRunEnd: func(_ context.Context, s *llm.Step) error { ends = append(ends, s.Final.Reply); return nil }}},
 					Report: func(_ context.Context, err error) { reported = err }})
-				r, _ := agent.Run(t.Context(), a, agent.Task{Input: "x"})
+				r, _ := agent.Run(t.Context(), a, agent.Task{Input: "x", Origin: "test"})
 				if r.Status != c.status || r.Reply != c.reply || (reported != nil) != c.report {
 					t.Errorf("got %s %q, reported %v", r.Status, r.Reply, reported)
 				}
@@ -117,7 +117,7 @@ func TestHooksReplace(t *testing.T) {
 		AfterTool: func(_ context.Context, s *llm.Step) error { s.Result = json.RawMessage(`"lit"`); return nil },
 		OnRunEnd:  func(_ context.Context, s *llm.Step) error { s.Final.Reply += " Sir."; return nil },
 	}}})
-	r, _ := agent.Run(t.Context(), a, agent.Task{Input: "x", Conversation: "c"})
+	r, _ := agent.Run(t.Context(), a, agent.Task{Input: "x", Conversation: "c", Origin: "test"})
 	want(t, r, agent.Done, "OK. Sir.", "")
 	same(t, lamps, []string{`light{"level":4,"room":"kitchen"}`})
 	if q := m.asked[1]; q.MaxTokens != 9 || q.Messages[1].Text != "better words" || q.Messages[3].Text != "lit" {
@@ -151,7 +151,7 @@ func TestGuardrails(t *testing.T) {
 	} {
 		var said []string
 		ctx := agent.WithSay(t.Context(), func(s string) { said = append(said, s) })
-		r, _ := agent.Run(ctx, build(t, llm.Options{Model: says(c.answer), Hooks: []llm.Hook{c.hook}}), agent.Task{Input: c.task})
+		r, _ := agent.Run(ctx, build(t, llm.Options{Model: says(c.answer), Hooks: []llm.Hook{c.hook}}), agent.Task{Input: c.task, Origin: "test"})
 		want(t, r, c.status, c.reply, c.reason)
 		if got := strings.Join(said, " "); got != c.reply {
 			t.Errorf("said %q, want what the guard left: %q", got, c.reply)
@@ -166,7 +166,7 @@ func TestPlanMode(t *testing.T) {
 		asked = append(asked, tool.Name+string(args))
 		return errors.New("not at night")
 	})}})
-	r, _ := agent.Run(t.Context(), a, agent.Task{Input: "x"})
+	r, _ := agent.Run(t.Context(), a, agent.Task{Input: "x", Origin: "test"})
 	want(t, r, agent.Done, "Then not.", "")
 	same(t, asked, []string{`light{"level":100,"room":"hall"}`})
 	if got := m.asked[1].Messages[3].Text; len(lamps) > 0 || got != "error: not approved: not at night" {
@@ -177,18 +177,18 @@ func TestPlanMode(t *testing.T) {
 func TestBudgets(t *testing.T) {
 	big := tool("big", func(context.Context) (string, error) { return strings.Repeat("é", 3000), nil })
 	m := says(call("big", ""), "Ok.")
-	r, _ := agent.Run(t.Context(), build(t, llm.Options{Model: m, Tools: []llm.Tool{big}}), agent.Task{Input: "x"})
+	r, _ := agent.Run(t.Context(), build(t, llm.Options{Model: m, Tools: []llm.Tool{big}}), agent.Task{Input: "x", Origin: "test"})
 	if got := m.asked[1].Messages[3].Text; len(got) > 2100 || !strings.HasSuffix(got, "(cut; 6000 bytes in all)") || len(r.Receipts[0].Result) < 6000 {
 		t.Errorf("got %d bytes: …%s", len(got), got[len(got)-30:])
 	}
 	m = says(call("big", ""), "Ok.")
-	r, _ = agent.Run(t.Context(), build(t, llm.Options{Model: m, Tools: []llm.Tool{big}, Hooks: []llm.Hook{llm.TokenBudget(300)}}), agent.Task{Input: "x"})
+	r, _ = agent.Run(t.Context(), build(t, llm.Options{Model: m, Tools: []llm.Tool{big}, Hooks: []llm.Hook{llm.TokenBudget(300)}}), agent.Task{Input: "x", Origin: "test"})
 	want(t, r, agent.Failed, "", "token_budget")
 	n := 0
 	bad := llm.Tool{Name: "bad", Params: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`),
 		Do: func(context.Context, json.RawMessage) (json.RawMessage, error) { n++; return nil, errors.New("jam") }}
 	m = says(call("bad", `{"n":1}`), call("bad", `{"n":2}`), "It jams.")
-	if _, err := agent.Run(t.Context(), build(t, llm.Options{Model: m, Tools: []llm.Tool{bad}}), agent.Task{Input: "x"}); err != nil || n != 2 {
+	if _, err := agent.Run(t.Context(), build(t, llm.Options{Model: m, Tools: []llm.Tool{bad}}), agent.Task{Input: "x", Origin: "test"}); err != nil || n != 2 {
 		t.Fatal(err, n)
 	}
 	if got := m.asked[2].Messages[5].Text; got != "error: jam. bad failed 2 times: don't call it again, try another tool or say what is wrong" {
@@ -204,7 +204,7 @@ func TestMemoryIsToldBesideTheWords(t *testing.T) {
 		Hooks: []llm.Hook{llm.MemoryInjection(func(context.Context, agent.Task) (string, error) { return "It is raining.", nil }),
 			llm.MemoryInjection(func(context.Context, agent.Task) (string, error) { return "", errors.New("disk") })},
 		Report: func(_ context.Context, err error) { reported = err }})
-	if _, err := agent.Run(t.Context(), a, agent.Task{Input: "hi", Conversation: "c"}); err != nil {
+	if _, err := agent.Run(t.Context(), a, agent.Task{Input: "hi", Conversation: "c", Origin: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.asked[0].Messages[1]; got.Text != "hi" || got.Prompt() != "It is raining.\nThe user is Ann.\n\nhi" || reported == nil {
@@ -330,7 +330,7 @@ func TestStreaming(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var said []string
 			ctx := agent.WithSay(t.Context(), func(s string) { said = append(said, s) })
-			if _, err := agent.Run(ctx, build(t, llm.Options{Model: says(c.steps...), Tools: []llm.Tool{lamp(&lamps)}}), agent.Task{Input: "x"}); err != nil {
+			if _, err := agent.Run(ctx, build(t, llm.Options{Model: says(c.steps...), Tools: []llm.Tool{lamp(&lamps)}}), agent.Task{Input: "x", Origin: "test"}); err != nil {
 				t.Fatal(err)
 			}
 			same(t, said, c.said)
@@ -340,7 +340,7 @@ func TestStreaming(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var said []string
 	ctx = agent.WithSay(ctx, func(s string) { said = append(said, s); cancel() })
-	r, _ := agent.Run(ctx, build(t, llm.Options{Model: says("One is here. Two is here. Three is here.")}), agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, build(t, llm.Options{Model: says("One is here. Two is here. Three is here.")}), agent.Task{Input: "x", Origin: "test"})
 	same(t, said, []string{"One is here."})
 	if r.Status != agent.Cancelled {
 		t.Errorf("got %s", r.Status)
@@ -383,7 +383,7 @@ func ExampleAgent() {
 		fmt.Println(err)
 		return
 	}
-	r, _ := agent.Run(context.Background(), butler, agent.Task{Input: "some light in the hall"})
+	r, _ := agent.Run(context.Background(), butler, agent.Task{Input: "some light in the hall", Origin: "test"})
 	fmt.Println(r.Status, r.Reply, log)
 	// Output: done The hall is lit. [light{"level":30,"room":"hall"}]
 }

@@ -10,6 +10,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm/schema"
+	"edged/bus/origin"
 )
 
 // The priorities of the hooks that come with edged.
@@ -59,7 +60,7 @@ func LoopDetector() Hook {
 		AfterTool: func(_ context.Context, s *Step) error {
 			if was := of(s)[id(s.Call)]; was != nil && s.Ran {
 				was.last = clip(resultText(s.Result, s.Err), 300)
-				if s.Tool.Foreign {
+				if s.Turn.Tainted() || s.Tool.Origin != "" {
 					was.last = Quote(s.Call.Name, was.last)
 				}
 			}
@@ -222,7 +223,7 @@ func MemoryInjection(recall func(ctx context.Context, t agent.Task) (string, err
 type Episode struct {
 	Agent  string        `json:"agent"`
 	Task   string        `json:"task"`
-	Origin string        `json:"origin,omitempty"`
+	Origin origin.Label  `json:"origin,omitempty"` // whose words were in its prompt
 	Status agent.Status  `json:"status"`
 	Reply  string        `json:"reply,omitempty"`
 	Reason string        `json:"reason,omitempty"`
@@ -235,7 +236,7 @@ func EpisodeLog(write func(ctx context.Context, e Episode) error) Hook {
 	return Hook{
 		Name: "episode_log", Priority: PriorityObserve,
 		OnRunEnd: func(ctx context.Context, s *Step) error {
-			e := Episode{Agent: s.Turn.Agent, Task: s.Turn.Task.Text(), Origin: s.Turn.Task.Origin,
+			e := Episode{Agent: s.Turn.Agent, Task: s.Turn.Task.Text(), Origin: s.Turn.Origin(),
 				Status: agent.StatusOf(s.Failure), Reply: s.Final.Reply, Took: time.Since(s.Turn.Started)}
 			if s.Failure != nil {
 				e.Reason = reasonOf(s.Failure)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/bus/origin"
 )
 
 // A Model answers one request. Chat may be called concurrently. It returns
@@ -96,16 +97,16 @@ const (
 
 // A Message is one turn of a dialogue.
 type Message struct {
-	Role     Role        `json:"role"`
-	Text     string      `json:"text,omitempty"`
-	Notes    string      `json:"notes,omitempty"`    // what the turn needs to know besides the words; see Prompt
-	Thinking string      `json:"thinking,omitempty"` // never spoken, never sent back
-	Calls    []Call      `json:"calls,omitempty"`    // of an assistant
-	CallID   string      `json:"call_id,omitempty"`  // of a tool's result: the call it answers
-	Name     string      `json:"name,omitempty"`     // of a tool's result: the tool; of an assistant: the agent
-	Origin   string      `json:"origin,omitempty"`   // who the text is from, as in agent.Task
-	Finish   Finish      `json:"finish,omitempty"`   // why an answer ended
-	Usage    agent.Usage `json:"usage,omitzero"`
+	Role     Role         `json:"role"`
+	Text     string       `json:"text,omitempty"`
+	Notes    string       `json:"notes,omitempty"`    // what the turn needs to know besides the words; see Prompt
+	Thinking string       `json:"thinking,omitempty"` // never spoken, never sent back
+	Calls    []Call       `json:"calls,omitempty"`    // of an assistant
+	CallID   string       `json:"call_id,omitempty"`  // of a tool's result: the call it answers
+	Name     string       `json:"name,omitempty"`     // of a tool's result: the tool; of an assistant: the agent
+	Origin   origin.Label `json:"origin,omitempty"`   // whose words it is, as in agent.Task
+	Finish   Finish       `json:"finish,omitempty"`   // why an answer ended
+	Usage    agent.Usage  `json:"usage,omitzero"`
 }
 
 // Prompt is the text as a model that converses reads it: notes first, then the
@@ -153,8 +154,10 @@ type Tool struct {
 	Do       func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
 	Parallel bool          // may run beside other parallel tools of the same answer
 	Timeout  time.Duration // 0 = the agent's
-	Foreign  bool          // its results are others' words: quoted, and no Write tool is offered after them
-	Origin   string        // whose words Name, Doc and Params are, as in agent.Task; "" = the author's. They were quoted by whoever set it
+	// Origin is whose words its description is and what it gives; "" = the
+	// author's, and what it gives is of whatever it reads. Whoever sets it has
+	// quoted Doc and Params; results are quoted here.
+	Origin origin.Label
 	// Confirm asks a person or decides by code; nil = no question. The answer
 	// holds for exactly these arguments.
 	Confirm func(ctx context.Context, c Call) error

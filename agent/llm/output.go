@@ -27,7 +27,7 @@ func (t *turn) structured(ctx context.Context) (agent.Result, error) {
 		if !t.once("output") {
 			return agent.Result{}, fmt.Errorf("%w: %w: %w", agent.ErrFailed, ErrSchema, err)
 		}
-		t.msgs = append(t.msgs, answer, Message{Role: User, Text: "That does not fit: " + Line(err.Error()) + ". Answer with JSON of: " + t.a.output.Prose() + "."})
+		t.add(answer, Message{Role: User, Text: "That does not fit: " + Line(err.Error()) + ". Answer with JSON of: " + t.a.output.Prose() + "."})
 	}
 }
 
@@ -37,7 +37,7 @@ func (t *turn) structuredFrom(ctx context.Context, answer Message) (agent.Result
 	if r, err := t.accept(answer); err == nil {
 		return r, nil
 	}
-	t.msgs = append(t.msgs, answer, Message{Role: User, Text: "Give that in the form asked for."})
+	t.add(answer, Message{Role: User, Text: "Give that in the form asked for."})
 	return t.structured(ctx)
 }
 
@@ -47,7 +47,7 @@ func (t *turn) accept(answer Message) (agent.Result, error) {
 		return agent.Result{}, err
 	}
 	answer.Text = string(text)
-	t.msgs = append(t.msgs, answer)
+	t.add(answer)
 	return agent.Result{Reply: string(text), Output: v}, nil
 }
 

@@ -59,7 +59,7 @@ func TestThePrefixOfAnAgentNeverChanges(t *testing.T) {
 				},
 			})
 			for i := range turns {
-				if r, err := agent.Run(t.Context(), a, agent.Task{Input: fmt.Sprint("errand ", i), Conversation: fmt.Sprint("c", i%2)}); err != nil {
+				if r, err := agent.Run(t.Context(), a, agent.Task{Input: fmt.Sprint("errand ", i), Conversation: fmt.Sprint("c", i%2), Origin: "test"}); err != nil {
 					t.Fatal(r, err)
 				}
 			}
@@ -102,7 +102,7 @@ func TestAgentsShareThePreamble(t *testing.T) {
 	for _, name := range []string{"butler", "cook"} {
 		m := says("yes")
 		a := build(t, llm.Options{Name: name, Model: m, Role: "role of " + name, Instructions: "do as a " + name, Tools: []llm.Tool{lamp(&log)}})
-		if _, err := agent.Run(t.Context(), a, agent.Task{Input: "hello"}); err != nil {
+		if _, err := agent.Run(t.Context(), a, agent.Task{Input: "hello", Origin: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		system[name] = m.asked[0].Messages[0].Prompt()

@@ -66,7 +66,7 @@ func TestAnyModel(t *testing.T) {
 		tools := []llm.Tool{tool("fail", func(context.Context) (string, error) { ran++; return "", errors.New("jam") }),
 			tool("panic", func(context.Context) (string, error) { ran++; panic("x") }),
 			tool("web", func(context.Context) (string, error) { ran++; return "evil", nil })}
-		tools[2].Foreign = true
+		tools[2].Origin = "mcp:web"
 		var lamps []string
 		m, cm := says(steps...), says("Child. Here.", errors.New("down"), call("decline", ""), "Again.")
 		child := build(t, llm.Options{Name: "child", Model: cm})
@@ -81,7 +81,7 @@ func TestAnyModel(t *testing.T) {
 		for i := range 2 {
 			ran, lamps = 0, nil
 			before := len(m.asked)
-			r, err := agent.Run(context.Background(), a, agent.Task{Input: fmt.Sprint("words ", i), Conversation: "c"})
+			r, err := agent.Run(context.Background(), a, agent.Task{Input: fmt.Sprint("words ", i), Conversation: "c", Origin: "test"})
 			if (err == nil) != r.OK() || r.Status == "" || !r.OK() && r.Reason == "" {
 				t.Fatalf("got %+v, %v", r, err)
 			}
@@ -140,7 +140,7 @@ func TestManyAtOnce(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for range 20 {
-				r, err := agent.Run(t.Context(), a, agent.Task{Input: "x", Conversation: fmt.Sprint(i % 2)})
+				r, err := agent.Run(t.Context(), a, agent.Task{Input: "x", Conversation: fmt.Sprint(i % 2), Origin: "test"})
 				if err != nil || len(r.Receipts) != 2 || r.Receipts[0].Tool != "quick" {
 					t.Errorf("got %+v %v", r, err)
 				}

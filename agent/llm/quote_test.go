@@ -13,6 +13,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus/origin"
 )
 
 // marks are what chat templates frame turns by: of Llama 2 and 3, ChatML, Gemma,
@@ -149,7 +150,7 @@ func TestPrompts(t *testing.T) {
 			tool("web", func(context.Context) (string, error) { return next(), nil }),
 			tool("fail", func(context.Context) (string, error) { return "", errors.New(next()) }),
 		}
-		tools[1].Foreign = true
+		tools[1].Origin = "mcp:web"
 		child := build(t, llm.Options{Name: "child", Role: next(), Model: says(next(), next(), next(), next())})
 		tools = append(tools, llm.AsTool(child, "", ""))
 		echo := func(llm.Request) any {
@@ -159,12 +160,12 @@ func TestPrompts(t *testing.T) {
 		m := says(echo, echo, next(), echo, next())
 		a := build(t, llm.Options{Model: m, Tools: tools, Session: llm.Keep, MaxToolHops: 4,
 			Memory: func(context.Context, agent.Task) (string, error) { return "Known: " + llm.Data(next()), nil }})
-		for _, origin := range []string{"mqtt", "terminal"} {
+		for _, whose := range []origin.Label{"mqtt", "cli"} {
 			words := next()
-			if origin == "terminal" {
+			if whose == "cli" {
 				words = "what is new?\nTell me."
 			}
-			r, err := agent.Run(t.Context(), a, agent.Task{Input: words, Origin: origin, Conversation: "one"})
+			r, err := agent.Run(t.Context(), a, agent.Task{Input: words, Origin: whose, Conversation: "one"})
 			if r.Status == "" {
 				t.Fatal(err)
 			}

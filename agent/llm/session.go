@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/bus/origin"
 )
 
 // SessionOptions bound what is remembered.
@@ -37,6 +38,7 @@ type conversation struct {
 	size    int       // of turns, in tokens
 	flat    []Message // all turns; only ever appended to or made anew, so that readers may keep it
 	summary string
+	whose   origin.Label // of the summary
 	used    int64
 }
 
@@ -51,6 +53,7 @@ func (c *conversation) flatten() {
 		c.flat = append(c.flat, turn...)
 	}
 	if c.summary != "" && n > 0 {
+		c.flat[0].Origin = c.flat[0].Origin.Join(c.whose)
 		c.flat[0].Notes = "Earlier in this conversation: " + c.summary
 	}
 }
@@ -109,6 +112,13 @@ func (s *Sessions) Add(ctx context.Context, id string, turn []Message) error {
 	}
 	before := c.summary
 	if gone != nil {
+		for i := range gone {
+			if whose := gone[i].Origin; i == 0 && before == "" {
+				c.whose = whose
+			} else {
+				c.whose = c.whose.Join(whose)
+			}
+		}
 		c.summary = shorten(before, gone, s.o.Tokens/8)
 		c.flatten()
 	} else {
@@ -202,7 +212,7 @@ func newest(history []Message, room int) []Message {
 	rest := history[start:]
 	if start > 0 && len(rest) > 0 && history[0].Notes != "" {
 		rest = slices.Clone(rest)
-		rest[0].Notes = history[0].Notes
+		rest[0].Notes, rest[0].Origin = history[0].Notes, rest[0].Origin.Join(history[0].Origin)
 	}
 	return rest
 }
@@ -254,7 +264,7 @@ func (t *turn) keep(ctx context.Context, r agent.Result, err error) {
 		return
 	}
 	list := wellFormed(t.msgs)
-	last := Message{Role: Assistant, Text: r.Reply}
+	last := Message{Role: Assistant, Text: r.Reply, Origin: r.Origin}
 	if t.handed && r.By != t.a.o.Name {
 		last.Name = r.By
 	}
@@ -266,7 +276,7 @@ func (t *turn) keep(ctx context.Context, r agent.Result, err error) {
 	for i := range list {
 		m := &list[i]
 		m.Usage, m.Finish = agent.Usage{}, ""
-		if tool := t.a.tools[m.Name]; m.Role == ToolRole && tool != nil && tool.Foreign {
+		if tool := t.a.tools[m.Name]; m.Role == ToolRole && tool != nil && tool.Origin != "" {
 			// Others' words must not wait here for a turn that may act.
 			m.Text = "(data from " + m.Name + ", not kept)"
 		}

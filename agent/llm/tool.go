@@ -49,7 +49,7 @@ type job struct {
 // run does the calls of an answer: tools in their order, then handoffs, then a
 // refusal; over says that the run has its result.
 func (t *turn) run(ctx context.Context, answer Message) (r agent.Result, over bool, err error) {
-	t.msgs = append(t.msgs, answer)
+	t.add(answer)
 	jobs := make([]job, len(answer.Calls))
 	together := t.a.o.Together != nil && len(jobs) > 1
 	for i, c := range answer.Calls {
@@ -81,6 +81,11 @@ func (t *turn) find(name string) *offered {
 	if tool == nil || !slices.ContainsFunc(t.offer, func(o Tool) bool { return o.Name == name }) {
 		return nil
 	}
+	if slices.Contains(t.unsaid, name) {
+		o := *tool
+		o.params = tool.bare
+		return &o
+	}
 	return tool
 }
 
@@ -91,7 +96,7 @@ func (t *turn) runInOrder(ctx context.Context, jobs []job) error {
 			return err
 		}
 		if j.ready {
-			if j.tool.Effect == Write && t.find(j.call.Name) == nil { // a foreign result came in between
+			if j.tool.Effect == Write && t.find(j.call.Name) == nil { // others' words came in between
 				j.err, j.ready = fmt.Errorf("%s is not available after data from outside", j.call.Name), false
 			} else {
 				t.execute(ctx, j)
@@ -280,23 +285,26 @@ func (t *turn) finish(ctx context.Context, j *job) error {
 	return nil
 }
 
-// answer gives a result to the model. Others' words are quoted, and from then
-// on the run is tainted.
+// answer gives a result to the model. What is others' words is quoted, and from
+// then on no tool that acts is offered.
 func (t *turn) answer(j *job, s *Step) {
 	text := resultText(s.Result, s.Err)
+	if j.tool != nil && j.tool.Origin != "" && j.ran {
+		t.heard = true
+		t.scope.Raise(j.tool.Origin)
+	}
 	switch {
-	case j.tool == nil || !j.tool.Foreign || !j.ran:
+	case t.Tainted() && j.ran:
+		text = Quote(j.call.Name, text)
+	default:
 		if text = strings.TrimSpace(text); strings.ContainsAny(text, "\n\r") {
 			text = Data(text)
 		}
-	default:
-		text = Quote(j.call.Name, text)
-		if !t.Tainted {
-			t.Tainted = true
-			t.choose()
-		}
 	}
-	t.msgs = append(t.msgs, Message{Role: ToolRole, Text: text, CallID: j.call.ID, Name: j.call.Name})
+	if t.barred() {
+		t.choose()
+	}
+	t.add(Message{Role: ToolRole, Text: text, CallID: j.call.ID, Name: j.call.Name})
 }
 
 // resultText is what the model reads: text as it is, an error in one line.

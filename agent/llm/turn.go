@@ -11,6 +11,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm/schema"
+	"edged/bus/origin"
 )
 
 // turn is one run of an agent.
@@ -28,19 +29,50 @@ type turn struct {
 	room    int             // tokens a request may have; 0 = nobody says
 	hinted  map[string]bool // repairs that are allowed once
 	handed  bool            // another agent answered
+	unsaid  []string        // tools in offer without their servers' words
+	heard   bool            // a server's tool gave something
 	spoke   bool            // the reply has been said aloud
 	thought string          // the newest answer, if it is nothing but thoughts
 	ledger  ledger
 	calls   int // for ids that a server left out
 }
 
-// begin takes what came along with ctx.
-func (a *Agent) begin(ctx context.Context, task agent.Task) *turn {
+// begin takes what came along with ctx, and gives the context of the run. Its
+// label is that of the prompt: whatever is read on behalf of the run raises it.
+func (a *Agent) begin(ctx context.Context, task agent.Task) (context.Context, *turn) {
 	t := &turn{a: a, hooks: a.hooks.forRun(ctx), from: carriedBy(ctx)}
+	whose := origin.From(ctx)
+	if task.Origin == "" { // it is of whoever runs it
+		task.Origin = whose.Join(whose)
+	}
+	if whose == "" {
+		whose = task.Origin
+	}
+	ctx = origin.With(ctx, origin.Merge(whose.Join(task.Origin), t.from.whose))
 	t.Agent, t.Task, t.Started = a.o.Name, task, time.Now()
 	t.Notes = slices.Clip(t.from.notes)
-	t.Tainted = t.from.tainted || !a.o.Trusted(task.Origin)
-	return t
+	t.scope, t.trusted = origin.ScopeOf(ctx), a.o.Trusted
+	return ctx, t
+}
+
+// barred reports whether the run may act no more.
+func (t *turn) barred() bool { return !t.a.o.TaintedWrites && t.Tainted() }
+
+// reads notes whose words come into the prompt.
+func (t *turn) reads(list []Message) {
+	for i := range list {
+		t.scope.Raise(list[i].Origin)
+	}
+}
+
+// add puts a message into the prompt. It is of whatever stands there by now.
+func (t *turn) add(list ...Message) {
+	for _, m := range list {
+		if m.Origin == "" {
+			m.Origin = t.Origin()
+		}
+		t.msgs = append(t.msgs, m)
+	}
 }
 
 // guarded is the run; a panic in it is a failure like any other.
@@ -68,7 +100,7 @@ func (t *turn) open(ctx context.Context) error {
 		return err
 	}
 	t.Task = s.Task
-	t.Tainted = t.Tainted || !t.a.o.Trusted(t.Task.Origin)
+	t.scope.Raise(t.Task.Origin)
 	if m := t.a.o.Memory; m != nil {
 		note, err := m(ctx, t.Task)
 		switch {
@@ -90,38 +122,18 @@ func (t *turn) open(ctx context.Context) error {
 		t.room = t.a.room(ctx)
 	}
 	words := t.Task.Text()
-	if !t.a.o.Trusted(t.Task.Origin) {
-		words = Quote(t.Task.Origin, words)
+	if !t.a.o.Quoted && !t.Task.Origin.Trusted(t.a.o.Trusted) {
+		words = Quote(string(t.Task.Origin.Untrusted(t.a.o.Trusted)), words)
 	}
-	t.msgs = append(t.msgs, Message{Role: User, Text: words, Origin: t.Task.Origin, Notes: strings.Join(t.Notes, "\n")})
-	t.msgs = append(t.msgs, t.from.pending...)
+	if t.a.acts && !t.barred() {
+		t.history = t.masked(t.history)
+	}
+	t.reads(t.history)
+	t.reads(t.from.pending)
+	t.add(Message{Role: User, Text: words, Origin: t.Task.Origin, Notes: strings.Join(t.Notes, "\n")})
+	t.add(t.from.pending...)
 	t.choose()
 	return nil
-}
-
-// choose settles which tools are offered from here on.
-func (t *turn) choose() {
-	if !t.from.limited() && t.a.o.Allow == nil && (!t.Tainted || t.a.o.TaintedWrites) {
-		t.offer = t.a.offer
-		return
-	}
-	t.offer = nil
-	for _, tool := range t.a.offer {
-		if t.allowed(tool) {
-			t.offer = append(t.offer, tool)
-		}
-	}
-}
-
-func (t *turn) allowed(tool Tool) bool {
-	own := t.a.tools[tool.Name]
-	if own.handoff != nil || own.decline {
-		return true
-	}
-	if tool.Effect == Write && t.Tainted && !t.a.o.TaintedWrites {
-		return false
-	}
-	return t.from.allows(tool.Name) && (t.a.o.Allow == nil || t.a.o.Allow(tool.Name))
 }
 
 // loop asks and runs tools until there is an answer.
@@ -148,7 +160,7 @@ func (t *turn) loop(ctx context.Context) (agent.Result, error) {
 			if t.a.output != nil {
 				return t.structuredFrom(ctx, answer)
 			}
-			t.msgs = append(t.msgs, answer)
+			t.add(answer)
 			return agent.Result{Reply: answer.Text}, nil
 		}
 		if rounds >= most {
@@ -318,7 +330,7 @@ func (t *turn) settleWords(ctx context.Context, r Request, answer Message) (agai
 	if answer.Text == "" {
 		answer.Text = "(nothing)" // servers refuse an empty answer in a dialogue
 	}
-	t.msgs = append(t.msgs, answer, Message{Role: User, Text: hint})
+	t.add(answer, Message{Role: User, Text: hint})
 	return true, ctx.Err()
 }
 

@@ -95,13 +95,26 @@ func (l Label) Join(others ...Label) Label {
 	return l
 }
 
+// Merge is Join for labels of which some may be missing: it is of those that are
+// there, "" if none is.
+func Merge(list ...Label) (l Label) {
+	for _, m := range list {
+		switch {
+		case m == "":
+		case l == "":
+			l = m
+		default:
+			l = l.join(m)
+		}
+	}
+	return l
+}
+
 func (l Label) join(m Label) Label {
-	switch {
-	case l == m:
-		return l
-	case l == "":
+	if l == "" {
 		l = Unknown
-	case m == "":
+	}
+	if m == "" {
 		m = Unknown
 	}
 	if l.Covers(m) {
@@ -193,10 +206,26 @@ func Wordless(v any) bool {
 	return false
 }
 
+// Untrusted is the label without the origins that a policy trusts, for telling
+// people and models whose words it is; Unknown if that leaves none.
+func (l Label) Untrusted(policy func(who string) bool) Label {
+	var rest []string
+	for one := range l.All() {
+		if !policy(one) {
+			rest = append(rest, one)
+		}
+	}
+	if rest == nil {
+		return Unknown
+	}
+	return Label(strings.Join(rest, ","))
+}
+
 // A Scope is the label of one run: it floats upwards with what the run reads.
 // It may be used concurrently.
 type Scope struct {
 	Start Label // what the run begins with
+	fixed bool  // see Fixed
 	now   atomic.Pointer[Label]
 }
 
@@ -210,7 +239,7 @@ func (s *Scope) Label() Label {
 
 // Raise joins a label to the run's.
 func (s *Scope) Raise(l Label) {
-	for {
+	for !s.fixed {
 		p := s.now.Load()
 		was := s.Start
 		if p != nil {
@@ -221,7 +250,7 @@ func (s *Scope) Raise(l Label) {
 		}
 		next := was.join(l)
 		if was == "" {
-			next = l
+			next = l.join(l)
 		}
 		if s.now.CompareAndSwap(p, &next) {
 			return
@@ -275,6 +304,14 @@ func With(ctx context.Context, l Label) context.Context {
 		c.Outer = o
 	}
 	return c
+}
+
+// Fixed is With for somebody who judges for themselves what they read, and whose
+// words are their own: a test.
+func Fixed(ctx context.Context, l Label) context.Context {
+	ctx = With(ctx, l)
+	ScopeOf(ctx).fixed = true
+	return ctx
 }
 
 // ScopeOf gives the scope of the run that a context belongs to, nil outside of

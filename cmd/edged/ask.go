@@ -17,6 +17,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/background"
+	"edged/bus/origin"
 	"edged/cmd/edged/internal/control"
 	"edged/hw"
 )
@@ -91,7 +92,7 @@ func (r *robot) handleAsk(ctx context.Context, with json.RawMessage, send func(a
 		ctx = agent.WithSay(ctx, func(text string) { _ = send(askPart{Say: text}) }) // a person who left has ended ctx
 	}
 	ran := &witness{Agent: a}
-	res, err := background.Perform(ctx, r.bus, ran, agent.Task{Input: q.Text, Origin: control.Who(ctx), Conversation: orElse(q.Conversation, control.Who(ctx))})
+	res, err := background.Perform(ctx, r.bus, ran, agent.Task{Input: q.Text, Origin: origin.Of(control.Who(ctx)), Conversation: orElse(q.Conversation, control.Who(ctx))})
 	out := resultOf(res, began)
 	var none *llm.NoneLeft
 	if errors.As(ran.err, &none) {

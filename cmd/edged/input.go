@@ -20,6 +20,7 @@ import (
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/bus/trace"
 	"edged/hw"
 	"edged/hw/replay"
@@ -150,7 +151,7 @@ func askAgain(l trace.Line, name string) func(context.Context, *again) error {
 			if one.Name() == name {
 				a.lives.Go(func() {
 					ctx := llm.WithPriority(ctx, llm.Person)
-					_, _ = background.Perform(ctx, a.bus, one, agent.Task{Input: task, Origin: p.Origin, Conversation: p.Origin}) // its events say it
+					_, _ = background.Perform(ctx, a.bus, one, agent.Task{Input: task, Origin: origin.Parse(p.Origin), Conversation: p.Origin}) // its events say it
 				})
 				return nil
 			}

@@ -18,6 +18,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/agent/llm/mcp"
+	"edged/bus/origin"
 	"edged/cmd/edged/internal/config"
 	"edged/starlark/lib"
 )
@@ -102,6 +103,7 @@ func (r *robot) offered() []llm.Tool {
 func (r *robot) audited(t llm.Tool) llm.Tool {
 	do := t.Do
 	t.Do = func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		ctx = origin.With(ctx, mcp.Origin) // the arguments are the client's words
 		e := llm.AuditEntry{Agent: mcp.Origin, Origin: mcp.Origin, Tool: t.Name, Args: args}
 		var err error
 		if e.Of, err = r.audit.Begin(e, t.Effect); err != nil {

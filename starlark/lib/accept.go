@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -32,11 +33,11 @@ func (b *Behaviour) later(c *value.Call, f func(ctx context.Context) error) bool
 	if !script.Loading(c.Thread) {
 		return false
 	}
-	at := where(c)
+	at, whose := where(c), origin.From(c.Context())
 	b.draft.mu.Lock()
 	defer b.draft.mu.Unlock()
 	b.draft.effects = append(b.draft.effects, func(ctx context.Context) error {
-		if err := f(ctx); err != nil {
+		if err := f(origin.With(ctx, whose)); err != nil {
 			return errors.Join(errors.New(at.String()+": "+c.Name()), err)
 		}
 		return nil

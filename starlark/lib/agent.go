@@ -14,6 +14,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/background"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow/graph"
@@ -288,14 +289,22 @@ func (a *scriptAgent) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 		err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, a.timeout)
 	}
 	if err != nil {
-		return agent.Result{}, ofDecline(err)
+		return agent.Result{Origin: origin.From(r)}, ofDecline(err)
 	}
-	return resultOf(v)
+	return saidBy(r, v)
+}
+
+// saidBy makes a result of what a function returned: it is of all that the run
+// has read.
+func saidBy(r *run, v starlark.Value) (agent.Result, error) {
+	res, err := resultOf(v)
+	res.Origin = origin.Merge(res.Origin, origin.From(r))
+	return res, err
 }
 
 // run is a run of the agent. What runs for a tool that only reads does, too.
 func (a *identity) run(ctx context.Context, t agent.Task) *run {
-	r := &run{Context: ctx, b: a.b, source: "agent:" + a.name, more: &more{name: a.name, task: t.Input, from: t.Origin}}
+	r := &run{Context: ctx, b: a.b, source: "agent:" + a.name, more: &more{name: a.name, task: t.Input}}
 	if outer := runOf(ctx); outer != nil {
 		r.reads = outer.reads
 	}
@@ -398,7 +407,7 @@ var runParams = []value.Param{
 	{Name: "task", Type: value.Data, Positional: true, Doc: "Text, or a JSON value."},
 	{Name: "ctx", Type: value.Either(poolContextKind.Type(), contextKind.Type()), Positional: true, Doc: "What pool.make_ctx(…) gave: what is not said here is as it says. A run inherits the context it is called in, so the ctx of a function may be left out."},
 	{Name: "conversation", Type: value.String, Default: "", Doc: "Tasks with the same id share a session."},
-	{Name: "origin", Type: value.String, Default: "", Doc: "Whose words the task is. If missing: whoever gave the task that is being done, the source of the event that is handled if that is not trusted, else the script."},
+	{Name: "origin", Type: value.String, Default: "", Doc: "Whose words the task is, besides those that the run has read: \"mqtt\", \"http:example.org\"."},
 	{Name: "priority", Type: value.OneOf("background", "workflow", "person"), Doc: "How urgent it is where requests wait for a model. If missing: a person's if it was spoken, background in a background agent."},
 	{Name: "hooks", Type: value.List, Doc: "Hooks of this run alone, after the agent's own."},
 }
@@ -409,13 +418,16 @@ func runAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f, ok := a.(*flow); ok { // which tells of itself
-		return performed(agent.Run(ctx, f, t)), nil
+	var res agent.Result
+	if _, ok := a.(*flow); ok { // which tells of itself
+		res, err = agent.Run(ctx, a, t)
+	} else if r := runOf(ctx); r != nil {
+		res, err = background.Perform(ctx, r.b.host.Bus, a, t)
+	} else {
+		res, err = agent.Run(ctx, a, t)
 	}
-	if r := runOf(ctx); r != nil {
-		return performed(background.Perform(ctx, r.b.host.Bus, a, t)), nil
-	}
-	return performed(agent.Run(ctx, a, t)), nil
+	origin.Raise(ctx, res.Origin)
+	return performed(res, err), nil
 }
 
 // taskOf reads the arguments of a run.
@@ -432,13 +444,15 @@ func taskOf(c *value.Call) (context.Context, agent.Task, error) {
 	if x, err := poolContextKind.Unwrap(c.Value("ctx")); err == nil {
 		shared = *x
 	}
-	t = agent.Task{Input: input, Conversation: cmp.Or(c.String("conversation"), shared.conversation), Origin: cmp.Or(c.String("origin"), shared.origin)}
+	t = agent.Task{Input: input, Conversation: cmp.Or(c.String("conversation"), shared.conversation), Origin: origin.From(c.Context())}
+	for _, more := range []string{c.String("origin"), shared.origin} {
+		if more != "" {
+			t.Origin = origin.Merge(t.Origin, origin.Parse(more))
+		}
+	}
 	ctx := c.Context()
 	r := runOf(ctx)
 	if r != nil {
-		if t.Origin == "" {
-			t.Origin = r.origin()
-		}
 		if len(shared.hooks) > 0 {
 			ctx = llm.WithHooks(ctx, shared.hooks...)
 		}
@@ -447,21 +461,6 @@ func taskOf(c *value.Call) (context.Context, agent.Task, error) {
 		}
 	}
 	return withPriority(ctx, r, cmp.Or(c.String("priority"), shared.priority)), t, nil
-}
-
-// origin is whose words a task is that this run gives to an agent.
-func (r *run) origin() string {
-	if r.more != nil && r.from != "" {
-		return r.from
-	}
-	e := r.handled()
-	switch {
-	case e == nil || r.b.trusted(e.Source):
-		return r.source
-	case strings.HasPrefix(e.Topic, "voice/") && strings.HasPrefix(e.Source, "hw:"):
-		return "voice" // a person speaks to the robot's own microphone
-	}
-	return e.Source
 }
 
 // handled is the event of a handler.

@@ -17,6 +17,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/background"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow/society"
@@ -29,6 +30,8 @@ type Behaviour struct {
 	folder       string
 	dir          fs.FS // its files
 	ownSessions  *Sessions
+	globals      origin.Label // whose words the globals are, if not the scripts' own; fixed after load
+	isolated     bool
 	grants       Grants
 	testing      bool
 	stimulus     func()            // told in tests that the world is changed

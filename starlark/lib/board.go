@@ -7,6 +7,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/blackboard"
+	"edged/bus/origin"
 	"edged/starlark/value"
 )
 
@@ -126,10 +127,11 @@ func (b *Behaviour) bbGet(c *value.Call) (starlark.Value, error) {
 	} else if drafted {
 		return c.Value("default"), nil
 	}
-	v, ok := b.host.Board.Get(key)
+	v, whose, ok := b.host.Board.Read(key)
 	if !ok {
 		return c.Value("default"), b.host.Board.Damaged(key)
 	}
+	hears(c, whose, v)
 	return c.Return(v)
 }
 
@@ -195,6 +197,9 @@ func (b *Behaviour) bbKeys(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	readsKeys(c, c.String("prefix"))
+	if whose := b.host.Board.Origin(c.String("prefix"), false); whose != "" {
+		origin.Raise(c.Context(), whose)
+	}
 	return c.Return(b.draft.keysOver(c.String("prefix"), b.host.Board.Keys(c.String("prefix"))))
 }
 
@@ -203,6 +208,9 @@ func (b *Behaviour) bbSnapshot(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	readsKeys(c, c.String("prefix"))
+	if whose := b.host.Board.Origin(c.String("prefix"), true); whose != "" {
+		origin.Raise(c.Context(), whose)
+	}
 	all := b.host.Board.Snapshot(c.String("prefix"))
 	for _, key := range b.host.Board.Keys(c.String("prefix")) {
 		if _, ok := all[key]; !ok {
@@ -282,7 +290,7 @@ func (b *Behaviour) bbCAS(c *value.Call) (starlark.Value, error) {
 
 // entryTree is an entry as scripts see it.
 func entryTree(e blackboard.Entry) map[string]any {
-	return map[string]any{"key": e.Key, "value": e.Value, "version": int64(e.Version), "time": e.Time.UTC().Format(time.RFC3339Nano), "writer": e.Writer}
+	return map[string]any{"key": e.Key, "value": e.Value, "version": int64(e.Version), "time": e.Time.UTC().Format(time.RFC3339Nano), "writer": e.Writer, "origin": string(e.Origin)}
 }
 
 func (b *Behaviour) bbEntry(c *value.Call) (starlark.Value, error) {
@@ -295,6 +303,7 @@ func (b *Behaviour) bbEntry(c *value.Call) (starlark.Value, error) {
 	if !ok {
 		return nil, b.host.Board.Damaged(key)
 	}
+	hears(c, e.Origin, e.Value)
 	return c.Return(entryTree(e))
 }
 
@@ -320,6 +329,7 @@ func (b *Behaviour) bbHistory(c *value.Call) (starlark.Value, error) {
 	}
 	var list []any
 	for _, e := range b.host.Board.History(key, c.Int("n")) {
+		hears(c, e.Origin, e.Value)
 		list = append(list, entryTree(e))
 	}
 	return c.Return(list)
@@ -363,6 +373,7 @@ var viewKind = &value.Kind[*boardView]{
 					return nil, err
 				}
 				if x, ok := v.Get(c.String("key")); ok {
+					hears(c, v.Origin(), x)
 					return c.Return(x)
 				}
 				return c.Value("default"), v.Err()

@@ -6,6 +6,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -71,6 +72,7 @@ func (b *Behaviour) retained(c *value.Call) (starlark.Value, error) {
 	reads(c, filter)
 	var list []starlark.Value
 	for _, e := range b.host.Bus.Retained(filter) {
+		origin.Raise(c.Context(), e.Origin())
 		list = append(list, eventValue(e))
 	}
 	return starlark.NewList(list), nil

@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/value"
 	"edged/workflow/society"
 )
@@ -146,6 +147,7 @@ func (r *run) waitFor(c *value.Call) (starlark.Value, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
+	origin.Raise(c.Context(), e.Origin())
 	return eventValue(e), nil
 }
 

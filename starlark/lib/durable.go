@@ -13,6 +13,8 @@ import (
 
 	"edged/blackboard"
 	"edged/bus"
+	"edged/bus/origin"
+	"edged/bus/trace"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -27,10 +29,12 @@ type pastEvent struct {
 	Source  string    `json:"source,omitempty"`
 	Seq     uint64    `json:"seq,omitempty"`
 	Time    time.Time `json:"time"`
+
+	Origin origin.Label `json:"origin,omitempty"` // if not the source's
 }
 
 func (p *pastEvent) value() starlark.Value {
-	return eventKind.Wrap(&event{Event: bus.Event{Topic: p.Topic, Source: p.Source, Seq: p.Seq}, past: p})
+	return eventKind.Wrap(&event{Event: bus.Event{Topic: p.Topic, Source: p.Source, Seq: p.Seq}.From(p.Origin), past: p})
 }
 
 func pastOf(v starlark.Value) *pastEvent {
@@ -41,7 +45,7 @@ func pastOf(v starlark.Value) *pastEvent {
 	if e.past != nil {
 		return e.past
 	}
-	return &pastEvent{Topic: e.Topic, Payload: e.Payload(), Source: e.Source, Seq: e.Seq, Time: e.Time()}
+	return &pastEvent{Topic: e.Topic, Payload: e.Payload(), Source: e.Source, Seq: e.Seq, Time: e.Time(), Origin: trace.Others(e.Event)}
 }
 
 // runRecord is a run with durable waits, as it is kept.
@@ -50,6 +54,7 @@ type runRecord struct {
 	Fn      string       `json:"fn"`
 	Event   *pastEvent   `json:"event"`
 	Waited  []*pastEvent `json:"waited,omitempty"` // what ended waits gave; null is nothing in time
+	Origin  origin.Label `json:"origin,omitempty"` // whose words the run has read
 	Pending *waitRecord  `json:"pending,omitempty"`
 }
 
@@ -114,7 +119,7 @@ func (r *run) wait(c *value.Call, filter string, timeout time.Duration, accept f
 	at := d.next
 	d.next++
 	if at < len(d.rec.Waited) {
-		return waited(d.rec.Waited[at]), nil
+		return waited(c.Context(), d.rec.Waited[at]), nil
 	}
 	w := d.rec.Pending
 	if w == nil {
@@ -136,11 +141,15 @@ func (r *run) wait(c *value.Call, filter string, timeout time.Duration, accept f
 	return d.await(r, c, w, d.again, accept)
 }
 
-func waited(p *pastEvent) starlark.Value {
+func waited(ctx context.Context, p *pastEvent) starlark.Value {
 	if p == nil {
 		return starlark.None
 	}
-	return p.value()
+	v := p.value()
+	if e, err := eventKind.Unwrap(v); err == nil {
+		origin.Raise(ctx, e.Origin())
+	}
+	return v
 }
 
 // await waits and notes what came.
@@ -204,7 +213,8 @@ func (d *durableRun) done(r *run, p *pastEvent) (starlark.Value, error) {
 	d.rec.Waited = append(d.rec.Waited, p)
 	d.rec.Pending = nil
 	d.mu.Unlock()
-	return waited(p), d.keep(r, true)
+	v := waited(r, p)
+	return v, d.keep(r, true)
 }
 
 // note writes down what is left of the wait.
@@ -228,6 +238,9 @@ func (d *durableRun) keep(ctx context.Context, sync bool) error {
 		return nil
 	}
 	d.mu.Lock()
+	if whose := origin.From(ctx); whose != "" {
+		d.rec.Origin = whose
+	}
 	text, err := json.Marshal(d.rec)
 	d.mu.Unlock()
 	if err != nil {
@@ -366,7 +379,12 @@ func (b *Behaviour) takeUp(d *durableRun) {
 	if !b.spawn(func() {
 		defer done()
 		ev := d.rec.Event.value()
-		r := &run{Context: context.Background(), life: life, b: b, source: source, args: [1]starlark.Value{ev}, handler: true, durable: d}
+		var whose origin.Label
+		if e, err := eventKind.Unwrap(ev); err == nil {
+			whose = e.Origin()
+		}
+		ctx := origin.With(context.Background(), origin.Merge(whose, d.rec.Origin, b.globals))
+		r := &run{Context: ctx, life: life, b: b, source: source, args: [1]starlark.Value{ev}, handler: true, durable: d}
 		_, err := b.do(r, d.cb, ev)
 		d.end(r)
 		b.report(r, source+":"+d.cb.name, err, bus.Event{})

@@ -10,6 +10,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -21,6 +22,8 @@ type timerRecord struct {
 	Task   any    `json:"task,omitempty"`
 	due
 	Policy string `json:"policy"`
+
+	Origin origin.Label `json:"origin,omitempty"` // whose words it was set with, if not the script's
 }
 
 func (b *Behaviour) after(c *value.Call) (starlark.Value, error) {
@@ -38,7 +41,7 @@ func (b *Behaviour) after(c *value.Call) (starlark.Value, error) {
 	}
 	delay := c.Duration("delay")
 	k := &ticker{what: "after " + delay.String(), at: where(c), loaded: script.Loading(c.Thread), delay: func() time.Duration { return delay }}
-	k.lane = lane{b: b, cb: cb, mode: "parallel", role: k.what, source: b.scriptSource(cb.at.File), offered: []starlark.Value{task}}
+	k.lane = lane{b: b, cb: cb, mode: "parallel", role: k.what, source: b.scriptSource(cb.at.File), offered: []starlark.Value{task}, made: declaredBy(c)}
 	if !script.Loading(c.Thread) {
 		k.lane.cause = context.WithoutCancel(c.Context())
 	}
@@ -51,7 +54,7 @@ func (b *Behaviour) after(c *value.Call) (starlark.Value, error) {
 		if strings.HasPrefix(name, "lambda") {
 			return nil, c.Errorf("fn", "argument \"fn\": a lambda can't be found again after a restart: want a global function")
 		}
-		k.durable(name, timerRecord{Task: tree, Policy: c.String("policy")}, delay)
+		k.durable(name, timerRecord{Task: tree, Origin: declaredBy(c), Policy: c.String("policy")}, delay)
 	}
 	if err := b.attach(c, k); err != nil {
 		return nil, err
@@ -205,7 +208,7 @@ func (b *Behaviour) resumeTimers(reload bool) {
 			continue
 		}
 		k := &ticker{what: "after, " + name, name: name}
-		k.lane = lane{b: b, cb: cb, mode: "parallel", role: k.what, source: b.scriptSource(cb.at.File), offered: []starlark.Value{task}, after: k.ended}
+		k.lane = lane{b: b, cb: cb, mode: "parallel", role: k.what, source: b.scriptSource(cb.at.File), offered: []starlark.Value{task}, made: rec.Origin, after: k.ended}
 		b.mu.Lock()
 		b.claimed[name], b.timers[name] = true, k
 		b.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"edged/bus/origin"
+
 	"go.starlark.net/starlark"
 
 	"edged/starlark/script"
@@ -39,7 +41,7 @@ func (b *Behaviour) NewSession() *Session {
 func (s *Session) Eval(ctx context.Context, line string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &run{Context: script.WithRole(ctx, "the prompt"), b: s.b, source: "cli", trusted: true}
+	r := &run{Context: origin.With(script.WithRole(ctx, "the prompt"), "cli"), b: s.b, source: "cli", trusted: true}
 	v, err := s.b.engine.Call(r, &prompt{s, line}, nil, nil, script.Limits{})
 	if err != nil || v == starlark.None {
 		return "", err

@@ -52,6 +52,7 @@ var eventKind = &value.Kind[*event]{
 		{Name: "time", Doc: "When it was published, UTC.", Get: func(e *event) (any, error) { return e.when(), nil }},
 		{Name: "seq", Doc: "Its number in the order of all events.", Type: value.Int, Get: func(e *event) (any, error) { return int64(e.Seq), nil }},
 		{Name: "source", Doc: "Who published it: \"script:main.star\", \"mqtt\", \"hw:imu\".", Type: value.String, Get: func(e *event) (any, error) { return starlark.String(e.Source), nil }},
+		{Name: "origin", Doc: "Whose words it is: the origins of all that went into it, with commas between.", Type: value.String, Get: func(e *event) (any, error) { return string(e.Origin()), nil }},
 		{Name: "cause", Doc: "The seq of the event whose handling published it, 0 if none.", Type: value.Int, Get: func(e *event) (any, error) { return int64(e.Cause), nil }},
 		{Name: "hops", Doc: "How long that chain of causes is.", Type: value.Int, Get: func(e *event) (any, error) { return int64(e.Hops), nil }},
 		{Name: "retained", Doc: "Whether it is a kept copy, not news.", Type: value.Bool, Get: func(e *event) (any, error) { return e.Retained, nil }},

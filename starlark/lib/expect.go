@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/value"
 )
 
@@ -64,7 +65,8 @@ var testRows = []testRow{
 		Params: []value.Param{
 			{Name: "topic", Type: value.String, Required: true, Positional: true, Doc: "The MQTT topic."},
 			{Name: "payload", Type: value.Data, Positional: true, Doc: "A JSON value, text or bytes."},
-			{Name: "retain", Type: value.Bool, Default: false, Doc: "Keep it as the last of its topic."}},
+			{Name: "retain", Type: value.Bool, Default: false, Doc: "Keep it as the last of its topic."},
+			{Name: "source", Type: value.String, Default: "test", Doc: "Who publishes it, and whose words it is: \"mqtt\", \"hw:lidar\". What comes from the test itself is trusted like a script."}},
 	}, (*testRobot).publish},
 	{value.Func{
 		Name: "say", Doc: "Says something to the robot, as if it had heard it: the event voice/utterance.", Example: "say(\"go to the kitchen\")",
@@ -209,7 +211,8 @@ func (t *testRobot) publish(c *value.Call) (starlark.Value, error) {
 	if c.Bool("retain") {
 		say = t.bus.Retain
 	}
-	if _, err := say(c.Context(), "test", c.String("topic"), payload); err != nil {
+	source := c.String("source") // whose words it is: not the test's, though the test brings it about
+	if _, err := say(origin.With(c.Context(), origin.Of(source)), source, c.String("topic"), payload); err != nil {
 		return nil, err
 	}
 	t.settle(c)

@@ -8,6 +8,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/value"
 )
 
@@ -68,6 +69,9 @@ func (f *future) result(c *value.Call) (starlark.Value, error) {
 		defer cancel()
 	}
 	v, err := f.Result(ctx)
+	if whose := f.Origin(); whose != "" && (err != nil || !origin.Wordless(v)) {
+		origin.Raise(c.Context(), whose)
+	}
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && c.Context().Err() == nil {
 			return nil, fmt.Errorf("timeout: no %s after %v", f.what, c.Duration("timeout"))
@@ -84,10 +88,10 @@ func (f *future) onDone(c *value.Call) (starlark.Value, error) {
 	}
 	b := f.b
 	source := b.source(c)
-	cause := context.WithoutCancel(c.Context())
+	cause, made := context.WithoutCancel(c.Context()), origin.From(c.Context())
 	f.OnDone(func(v any, failed error) {
 		b.spawn(func() {
-			r := &run{Context: cause, life: b.life, b: b, source: source}
+			r := &run{Context: origin.With(cause, origin.Merge(made, f.Origin())), life: b.life, b: b, source: source}
 			got, err := value.FromGo(v)
 			if err != nil && failed == nil {
 				failed = err

@@ -121,7 +121,7 @@ func TestDiscoveriesDoNotWaitForServers(t *testing.T) {
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
-			return []llm.Tool{{Name: "events", Doc: "List the events.", Effect: llm.Write, Foreign: true,
+			return []llm.Tool{{Name: "events", Doc: "List the events.", Effect: llm.Write, Origin: "mcp:web",
 				Do: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 					return json.RawMessage(`"dentist"`), nil
 				}}}, nil

@@ -12,6 +12,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus/origin"
 	"edged/starlark/value"
 	"edged/workflow/graph"
 )
@@ -63,9 +64,6 @@ func (g *scriptGraph) call(ctx context.Context, cb *callback, node string, s gra
 		return nil, err
 	}
 	m := &more{name: node}
-	if outer := runOf(ctx); outer != nil && outer.more != nil {
-		m.from = outer.from
-	}
 	r := &run{Context: ctx, b: g.b, source: "graph:" + g.Name(), more: m}
 	if outer := runOf(ctx); outer != nil {
 		r.reads = outer.reads
@@ -149,8 +147,8 @@ func (t *tool) asNode(g string) agent.Agent {
 // entry is what the audit has of a call before it is known what becomes of it.
 func (n *toolNode) entry(ctx context.Context, args json.RawMessage) llm.AuditEntry {
 	e := llm.AuditEntry{Agent: n.by, Tool: n.t.Name, Args: args}
-	if r := runOf(ctx); r != nil && r.more != nil {
-		e.Origin = r.from
+	if runOf(ctx) != nil {
+		e.Origin = string(origin.From(ctx))
 	}
 	return e
 }
@@ -176,8 +174,12 @@ func (n *toolNode) Effect() llm.Effect { return n.t.Effect }
 // Run implements agent.Agent. The words of others lead to no tool that acts.
 func (n *toolNode) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	b := n.t.b
-	r := &run{Context: ctx, b: b, source: n.by, more: &more{task: t.Input, from: t.Origin}}
-	if n.t.Effect == llm.Write && !b.host.TaintedWrites && t.Origin != "" && !b.trusted(t.Origin) {
+	r := &run{Context: ctx, b: b, source: n.by, more: &more{task: t.Input}}
+	if !llm.Allows(ctx, n.t.Name) {
+		err := fmt.Errorf("%w: tool %s is not among those that the agent which began this may use", agent.ErrBlocked, n.t.Name)
+		return agent.Result{}, cmp.Or(n.outcome(n.entry(r, nil), nil, err), err)
+	}
+	if n.t.Effect == llm.Write && !b.host.TaintedWrites && !t.Origin.Trusted(b.trusted) {
 		err := fmt.Errorf("%w: tool %s acts, and its arguments are words of %s", agent.ErrBlocked, n.t.Name, t.Origin)
 		return agent.Result{}, cmp.Or(n.outcome(n.entry(r, nil), nil, err), err)
 	}

@@ -12,6 +12,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -57,6 +58,7 @@ type listener struct {
 	inbox   *inbox // what it is, or nil
 	open    func() (*bus.Subscription, error)
 	life    context.Context
+	made    origin.Label // whose words it was declared with
 
 	spare   atomic.Pointer[run]      // one that nobody holds
 	busy    atomic.Bool              // mode single
@@ -77,7 +79,7 @@ type listener struct {
 }
 
 func (b *Behaviour) on(c *value.Call) (starlark.Value, error) {
-	l := &listener{b: b, place: b.runs.seat(), at: where(c), filters: c.Strings("filter"), mode: c.String("mode")}
+	l := &listener{b: b, place: b.runs.seat(), at: where(c), made: declaredBy(c), filters: c.Strings("filter"), mode: c.String("mode")}
 	if len(l.filters) == 0 {
 		return nil, c.Errorf("filter", "argument \"filter\": the list is empty")
 	}
@@ -233,6 +235,8 @@ func (l *listener) run(ctx, life context.Context, e bus.Event) error {
 		r = new(run)
 	}
 	*r = run{Context: ctx, life: life, b: l.b, source: l.source, args: [1]starlark.Value{ev}, handler: true}
+	voiced(ctx, e)
+	l.b.into(ctx, l.made)
 	if l.cb.context { // only who takes a ctx can wait durably
 		r.shared = true
 		r.durable = newDurableRun(l.b, l.cb, ev)

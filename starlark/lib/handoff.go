@@ -3,7 +3,6 @@ package lib
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"go.starlark.net/starlark"
 
@@ -13,8 +12,8 @@ import (
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/value"
-	"edged/workflow"
 )
 
 var delegateRows = []row{
@@ -141,35 +140,9 @@ func (b *Behaviour) updateState(ctx context.Context, state map[string]any) error
 	return b.host.Board.Update(ctx, source, state, blackboard.SetOptions{})
 }
 
-// hearsOthers reports whether an agent's words may be others': of a peer
-// elsewhere, or of who reads what foreign tools give.
-func hearsOthers(a agent.Agent) bool {
-	switch a := a.(type) {
-	case *peer:
-		return true
-	case *told:
-		return hearsOthers(a.Agent)
-	case *modelAgent:
-		return len(a.sets) > 0 || slices.ContainsFunc(a.tools, func(t *tool) bool { return t.Foreign }) || slices.ContainsFunc(a.handoffs, hearsOthers)
-	case *flow:
-		return a.b.outlineHears(workflow.Describe(a.node))
-	}
-	return false
-}
-
-// outlineHears looks for such agents in a tree, by name.
-func (b *Behaviour) outlineHears(o workflow.Outline) bool {
-	if len(o.Children) == 0 {
-		return slices.ContainsFunc(b.Agents(), func(a agent.Agent) bool { return a.Name() == o.Name && hearsOthers(a) })
-	}
-	return slices.ContainsFunc(o.Children, b.outlineHears)
-}
-
-// agentTool makes a tool of an agent. What others say through it is data.
+// agentTool makes a tool of an agent.
 func (b *Behaviour) agentTool(a agent.Agent, name, doc string) *tool {
-	t := &tool{b: b, Tool: llm.AsTool(b.traced(a, false), name, doc)}
-	t.Foreign = hearsOthers(a)
-	return t
+	return &tool{b: b, Tool: llm.AsTool(b.traced(a, false), name, doc)}
 }
 
 // homeOf is the behaviour that an agent belongs to.
@@ -212,7 +185,7 @@ func (b *Behaviour) spawnHelper(c *value.Call) (starlark.Value, error) {
 	}
 	t := agent.Task{Input: task}
 	if r := runOf(c.Context()); r != nil {
-		t.Origin = r.origin()
+		t.Origin = origin.From(c.Context())
 	}
 	name := a.name + ".sub"
 	helper := agent.Func(name, func(ctx context.Context, t agent.Task) (agent.Result, error) {
@@ -235,5 +208,7 @@ func (b *Behaviour) spawnHelper(c *value.Call) (starlark.Value, error) {
 		defer over()
 		return llm.Spawn(ctx, m, t, list)
 	})
-	return performed(background.Perform(c.Context(), b.host.Bus, helper, t)), nil
+	res, err := background.Perform(c.Context(), b.host.Bus, helper, t)
+	origin.Raise(c.Context(), res.Origin)
+	return performed(res, err), nil
 }

@@ -214,7 +214,7 @@ func (d *device) on(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	b := d.b
-	l := &listener{b: b, cb: cb, at: where(c), filters: []string{"hw/" + d.name}, mode: "queue", source: b.scriptSource(cb.at.File)}
+	l := &listener{b: b, cb: cb, at: where(c), made: declaredBy(c), filters: []string{"hw/" + d.name}, mode: "queue", source: b.scriptSource(cb.at.File)}
 	l.queue = bus.Queue{Overflow: bus.Latest, Where: l.accept, Name: l.source + ":" + cb.name}
 	l.open = func() (*bus.Subscription, error) { return b.host.Bus.Handle(l.filters[0], l.queue, l.handle) }
 	if err := b.attach(c, l); err != nil {

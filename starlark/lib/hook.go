@@ -244,9 +244,9 @@ func (b *Behaviour) look(ctx context.Context, cb *callback, s *llm.Step) error {
 
 // runFor is a run of script code on behalf of an agent's run.
 func (b *Behaviour) runFor(ctx context.Context, name string) *run {
-	r := &run{Context: ctx, b: b, source: "agent:" + name, more: &more{name: name}}
+	r := &run{Context: ctx, b: b, source: "agent:" + name, more: &more{name: name, tool: true}}
 	if outer := runOf(ctx); outer != nil && outer.more != nil {
-		r.task, r.from = outer.task, outer.from
+		r.task = outer.task
 	}
 	return r
 }
@@ -335,7 +335,7 @@ func (b *Behaviour) injection(c *value.Call) (starlark.Value, error) {
 			return nil, err
 		}
 		return hookKind.Wrap(llm.MemoryInjection(func(ctx context.Context, t agent.Task) (string, error) {
-			return b.known0(ctx, scope, t.Text(), injected)
+			return b.known0(ctx, scope, t.Text(), injected, b.trusted)
 		})), nil
 	}
 	return hookKind.Wrap(llm.MemoryInjection(func(ctx context.Context, t agent.Task) (string, error) {
@@ -364,7 +364,7 @@ func (b *Behaviour) episodeLog(c *value.Call) (starlark.Value, error) {
 		if cb == nil {
 			return b.happened(ctx, e)
 		}
-		m := map[string]any{"agent": e.Agent, "task": e.Task, "origin": e.Origin, "status": string(e.Status), "reply": e.Reply, "reason": e.Reason, "tools": e.Tools, "took": e.Took}
+		m := map[string]any{"agent": e.Agent, "task": e.Task, "origin": string(e.Origin), "status": string(e.Status), "reply": e.Reply, "reason": e.Reason, "tools": e.Tools, "took": e.Took}
 		v, err := value.FromGo(m)
 		if err != nil {
 			return err
@@ -449,9 +449,9 @@ var stepKind = &value.Kind[*llm.Step]{
 			}
 			return s.Turn.Task.Input, nil
 		}},
-		{Name: "origin", Doc: "Whose words the task is.", Type: value.String, Get: func(s *llm.Step) (any, error) { return s.Turn.Task.Origin, nil }},
+		{Name: "origin", Doc: "Whose words the task is.", Type: value.String, Get: func(s *llm.Step) (any, error) { return string(s.Turn.Origin()), nil }},
 		{Name: "conversation", Doc: "Its id.", Type: value.String, Get: func(s *llm.Step) (any, error) { return s.Turn.Task.Conversation, nil }},
-		{Name: "tainted", Doc: "Whether there are words in the prompt that are not to be obeyed.", Type: value.Bool, Get: func(s *llm.Step) (any, error) { return s.Turn.Tainted, nil }},
+		{Name: "tainted", Doc: "Whether there are words in the prompt that are not to be obeyed.", Type: value.Bool, Get: func(s *llm.Step) (any, error) { return s.Turn.Tainted(), nil }},
 		{Name: "hop", Doc: "Requests to the model so far.", Type: value.Int, Get: func(s *llm.Step) (any, error) { return int64(s.Turn.Hop), nil }},
 		{Name: "messages", Doc: "The prompt: dicts of role, text, calls.", Get: func(s *llm.Step) (any, error) { return messageDicts(s.Request.Messages), nil }},
 		{Name: "answer", Doc: "What the model said.", Get: func(s *llm.Step) (any, error) { return only(s, s.Answer.Text, llm.AfterModel), nil }},
@@ -535,7 +535,7 @@ var stepKind = &value.Kind[*llm.Step]{
 					return nil, fmt.Errorf("notes are taken at on_run_start, this is %s", s.Point)
 				}
 				text := c.String("text")
-				if s.Turn.Tainted { // it may be made of what others said
+				if s.Turn.Tainted() { // it may be made of what others said
 					text = llm.Quote("note", text)
 				}
 				s.Turn.Notes = append(s.Turn.Notes, text)

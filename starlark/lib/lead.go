@@ -11,6 +11,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/agent/llm/intent"
+	"edged/bus/origin"
 	"edged/starlark/value"
 	"edged/workflow"
 )
@@ -90,11 +91,8 @@ func (l *agentLead) Decide(ctx context.Context, q workflow.Question) (json.RawMe
 		return nil, err
 	}
 	task := map[string]any{"node": q.Node, "system": q.System, "task": q.Task, "schema": form, "repair": q.Repair}
-	origin := "workflow:" + q.Node
-	if !llm.Trusted(q.Origin) {
-		origin = q.Origin
-	}
-	r, err := agent.Run(ctx, l.a, agent.Task{Input: task, Origin: origin})
+	r, err := agent.Run(ctx, l.a, agent.Task{Input: task, Origin: q.Origin})
+	origin.Raise(ctx, r.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -179,10 +177,10 @@ func (r *routed) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 	res, err := r.Agent.Run(llm.WithDialogue(ctx, dialogue(ctx, r.past, t)), t)
 	if err == nil && res.Reply != "" && t.Text() != "" {
 		words := t.Text()
-		if !llm.Trusted(t.Origin) {
-			words = llm.Quote(t.Origin, words)
+		if !t.Origin.Trusted(llm.Trusted) {
+			words = llm.Quote(string(t.Origin.Untrusted(llm.Trusted)), words)
 		}
-		turn := []llm.Message{{Role: llm.User, Text: words, Origin: t.Origin}, {Role: llm.Assistant, Text: res.Reply, Name: res.By}}
+		turn := []llm.Message{{Role: llm.User, Text: words, Origin: t.Origin}, {Role: llm.Assistant, Text: res.Reply, Name: res.By, Origin: res.Origin}}
 		_ = r.past.Add(ctx, t.Conversation, turn) // it is well-formed, and nobody sums up
 	}
 	return res, err

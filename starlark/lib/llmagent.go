@@ -16,6 +16,7 @@ import (
 	"edged/agent/llm"
 	"edged/background"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/hw"
 	"edged/starlark/value"
 )
@@ -282,7 +283,7 @@ func (t *tool) askPerson(ctx context.Context, call llm.Call) error {
 	}
 	q := Question{Tool: t.Name, Text: t.Doc, Args: slices.Clone(call.Args)}
 	if r := runOf(ctx); r != nil {
-		q.Agent, q.Origin = r.agent(), r.origin()
+		q.Agent, q.Origin = r.agent(), string(origin.From(ctx))
 	}
 	inner, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()

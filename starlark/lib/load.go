@@ -14,6 +14,7 @@ import (
 
 	"edged/agent/llm"
 	"edged/background"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow/graph"
@@ -85,13 +86,21 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	}
 	src := script.Source{Name: b.folder, FS: folder, Library: library, Entry: o.Entry, Predeclared: b.predeclared, Cover: o.Cover}
 	var err error
-	if o.Isolated != nil {
+	own := origin.Of(b.scriptSource(""))
+	if b.isolated = o.Isolated != nil; b.isolated {
+		own = origin.Of(isolatedKind + b.folder)
+	}
+	ctx = origin.With(ctx, own)
+	if b.isolated {
 		err = b.loadIsolated(ctx, src, *o.Isolated)
 	} else {
 		b.program, err = b.engine.Load(ctx, src)
 	}
 	if err == nil {
 		err = b.declared()
+	}
+	if whose := origin.From(ctx); b.isolated || whose != own {
+		b.globals = whose
 	}
 	if err != nil {
 		b.kill(errStopped)
@@ -160,7 +169,7 @@ func functions() [][]row {
 	return [][]row{
 		onRows, timerRows, plainMessageRows, agentRows, modelFormRows, toolRows, intentRows, delegateRows, hookFormRows, memoryFormRows,
 		backgroundRows, triggerRows, poolRows, nodeRows, decoratorRows, leadRows, graphRows, guardrailRows, humanRows, boardFormRows, envRows,
-		societyRows, edgeRows, resolverRows, orderRows, artifactRows,
+		societyRows, edgeRows, resolverRows, orderRows, artifactRows, releaseRows,
 	}
 }
 

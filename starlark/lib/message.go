@@ -172,7 +172,7 @@ func (b *Behaviour) subscribeInbox(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	name := c.String("agent_name")
-	i := &inbox{listener: &listener{b: b, cb: cb, at: where(c), filters: []string{"message/" + name, "message/" + bus.Everyone}, mode: "queue"}, agent: name}
+	i := &inbox{listener: &listener{b: b, cb: cb, at: where(c), made: declaredBy(c), filters: []string{"message/" + name, "message/" + bus.Everyone}, mode: "queue"}, agent: name}
 	i.source = b.scriptSource(cb.at.File)
 	i.queue = bus.Queue{Limit: c.Int("max_queue"), Name: i.source + ":" + cb.name}
 	i.listener.inbox = i
@@ -194,6 +194,7 @@ func (i *inbox) hear(ctx context.Context, m bus.Message) error {
 	}
 	defer b.runs.leave(0)
 	r := &run{Context: ctx, life: i.life, b: b, source: "agent:" + i.agent, more: &more{name: i.agent}}
+	b.into(ctx, i.made)
 	_, err := b.do(r, i.cb, messageKind.Wrap(&message{m, b, i.agent}))
 	return unlessEnded(err)
 }

@@ -21,6 +21,7 @@ import (
 	"edged/agent/llm/openai"
 	"edged/agent/llm/replay"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -324,7 +325,7 @@ func (b *Behaviour) askModel(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := llm.Request{Messages: []llm.Message{{Role: llm.User, Text: c.String("text"), Origin: b.source(c)}}, Sampling: sampling(c)}
+	r := llm.Request{Messages: []llm.Message{{Role: llm.User, Text: c.String("text"), Origin: origin.From(c.Context())}}, Sampling: sampling(c)}
 	r.MaxTokens = c.Int("max_tokens")
 	if s := c.String("system"); s != "" {
 		r.Messages = append([]llm.Message{{Role: llm.System, Text: s}}, r.Messages...)
@@ -455,11 +456,14 @@ func (b *Behaviour) modelInfo(c *value.Call) (starlark.Value, error) {
 }
 
 // trusted reports whether words of an origin are orders.
-func (b *Behaviour) trusted(origin string) bool {
-	if b.host.Trusted != nil {
-		return b.host.Trusted(origin)
+func (b *Behaviour) trusted(who string) bool {
+	switch {
+	case b.isolated && who == isolatedKind+b.folder: // its own words may lead to its own tools
+		return true
+	case b.host.Trusted != nil:
+		return b.host.Trusted(who)
 	}
-	return llm.Trusted(origin)
+	return llm.Trusted(who)
 }
 
 // receipts are what tools really did, as data.

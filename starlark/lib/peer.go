@@ -14,6 +14,7 @@ import (
 	"edged/agent"
 	"edged/background"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow/society"
@@ -78,7 +79,8 @@ func (p *peer) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 		return agent.Result{}, fmt.Errorf("%w: the answer of %s is no dict", agent.ErrFailed, p.topic)
 	}
 	text := func(key string) string { s, _ := m[key].(string); return s }
-	r := agent.Result{Status: agent.Status(text("status")), Reply: text("reply"), Output: m["output"], Reason: text("reason"), By: text("by")}
+	r := agent.Result{Status: agent.Status(text("status")), Reply: text("reply"), Output: m["output"], Reason: text("reason"), By: text("by"),
+		Origin: origin.Merge(origin.From(ctx), e.Origin(), origin.Of("agent:"+p.name))}
 	if r.Status == "" {
 		return agent.Result{}, fmt.Errorf("%w: the answer of %s has no status", agent.ErrFailed, p.topic)
 	}
@@ -204,7 +206,7 @@ func (s *server) hear(_ context.Context, e bus.Event) error {
 	}
 	s.mu.Unlock()
 	ctx := &run{Context: bus.WithCause(context.Background(), e), life: life, b: s.b, source: "agent:" + s.a.Name()}
-	t := agent.Task{Input: m["task"], Origin: e.Source}
+	t := agent.Task{Input: m["task"], Origin: e.Origin().Join(origin.Of(e.Source))}
 	if t.Conversation, _ = m["conversation"].(string); t.Conversation != "" {
 		t.Conversation = s.topic + ":" + t.Conversation
 	}

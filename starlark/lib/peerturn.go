@@ -72,7 +72,7 @@ func (s *server) takeTurn(ctx context.Context, id string, m map[string]any, t ag
 	defer over()
 	reply := map[string]any{"kind": society.KindFailure, "id": id, "from": s.a.Name(), "reason": "it broke off"}
 	taker := agent.Func(s.a.Name(), func(ctx context.Context, t agent.Task) (agent.Result, error) {
-		reply = s.member.Answer(ctx, society.Call{Message: m, Origin: t.Origin, Tainted: !s.trusts(t.Origin)})
+		reply = s.member.Answer(ctx, society.Call{Message: m, Origin: t.Origin, Foreign: !t.Origin.Trusted(s.trusts)})
 		reason, _ := reply["reason"].(string)
 		switch reply["kind"] {
 		case society.KindRefuse:
@@ -100,9 +100,9 @@ func (s *server) say(ctx context.Context, m map[string]any) {
 }
 
 // trusts says whether somebody's words are orders for the agent.
-func (s *server) trusts(origin string) bool {
+func (s *server) trusts(who string) bool {
 	if m, ok := s.a.(*modelAgent); ok {
-		return m.o.Trusted(origin)
+		return m.o.Trusted(who)
 	}
-	return s.b.trusted(origin)
+	return s.b.trusted(who)
 }

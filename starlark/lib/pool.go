@@ -13,6 +13,7 @@ import (
 	"edged/agent/llm"
 	"edged/background"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/pool"
 	"edged/starlark/script"
 	"edged/starlark/value"
@@ -116,7 +117,9 @@ func (p *agentPool) run(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return performed(p.p.Run(ctx, c.String("name"), t)), nil
+	r, err := p.p.Run(ctx, c.String("name"), t)
+	origin.Raise(c.Context(), r.Origin)
+	return performed(r, err), nil
 }
 
 func (p *agentPool) startBackground(c *value.Call) (starlark.Value, error) {

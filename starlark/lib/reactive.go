@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"edged/bus/origin"
+
 	"go.starlark.net/starlark"
 
 	"edged/starlark/script"
@@ -26,6 +28,7 @@ func (b *Behaviour) guard(c *value.Call, name string) (*workflow.Guard, error) {
 func (b *Behaviour) check(cb *callback, name string) func(context.Context) (bool, error) {
 	source := "workflow:" + name
 	return func(ctx context.Context) (bool, error) {
+		ctx = origin.With(ctx, origin.From(ctx)) // what it decides by goes nowhere
 		r := &run{Context: ctx, b: b, source: source, pure: inGuard, more: &more{name: name}}
 		v, err := b.ask(r, cb, b.glance(cb, r))
 		if err != nil {

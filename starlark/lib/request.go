@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"edged/bus/origin"
+
 	"go.starlark.net/starlark"
 
 	"edged/blackboard"
@@ -149,6 +151,7 @@ func (b *Behaviour) pendingRequests(c *value.Call) (starlark.Value, error) {
 	}
 	var list []starlark.Value
 	for _, r := range b.host.Board.Pending(key) {
+		hears(c, r.Origin, r.Task)
 		list = append(list, requestKind.Wrap(&request{r, b}))
 	}
 	return starlark.NewList(list), nil
@@ -164,6 +167,7 @@ type volunteer struct {
 	source string
 	opt    blackboard.VolunteerOptions
 	life   context.Context
+	made   origin.Label // whose words it was declared with
 
 	runs, refused, errors atomic.Uint64
 
@@ -174,7 +178,7 @@ type volunteer struct {
 }
 
 func (b *Behaviour) volunteer(c *value.Call) (starlark.Value, error) {
-	v := &volunteer{b: b, at: where(c), key: c.String("request_key")}
+	v := &volunteer{b: b, at: where(c), made: declaredBy(c), key: c.String("request_key")}
 	if err := b.mayChange(c, "bb", v.key); err != nil {
 		return nil, err
 	}
@@ -254,6 +258,7 @@ func (v *volunteer) handle(ctx context.Context, q *blackboard.Request) (any, err
 	defer b.runs.leave(0)
 	r := &run{Context: script.WithRole(ctx, "volunteer for "+v.key), b: b, source: v.source, more: &more{task: q.Task}}
 	v.runs.Add(1)
+	b.into(ctx, v.made)
 	got, err := b.do(r, v.cb, requestKind.Wrap(&request{q, b}))
 	if err != nil {
 		v.errors.Add(1)

@@ -48,7 +48,7 @@ type more struct {
 	view  *workflow.View  // of the node whose function runs; nil elsewhere
 	why   string          // an on_halt is called
 	turn  *society.Prompt // in a society; nil elsewhere
-	from  string          // whose words the task is
+	tool  bool            // a tool, or a hook: what answers a model
 	goal  *hw.Goal        // of the long action that this is; nil elsewhere
 	state *starlark.Dict  // ctx.state; of the run's goroutine
 }
@@ -236,6 +236,7 @@ func (b *Behaviour) do1(r *run, cb *callback, offered starlark.Value) (starlark.
 }
 
 func (b *Behaviour) call(r *run, cb *callback, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	b.into(r, "")
 	v, err := b.engine.Call(r, cb.fn, args, kwargs, script.Limits{})
 	if err != nil && r.Err() != nil && endedOnPurpose(r) {
 		return nil, context.Cause(r)
@@ -253,6 +254,7 @@ func endedOnPurpose(ctx context.Context) bool {
 
 // ask calls a callback inline, with small limits.
 func (b *Behaviour) ask(r *run, cb *callback, offered ...starlark.Value) (starlark.Value, error) {
+	b.into(r, "")
 	args, kwargs := cb.args(r, offered)
 	return b.engine.Call(r, cb.fn, args, kwargs, inline)
 }

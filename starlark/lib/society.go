@@ -211,7 +211,7 @@ var communeMethods = []value.Method[*commune]{
 			}
 			tree, err := c.Tree("value")
 			if err == nil {
-				s.s.Put(artifactName(c), tree)
+				s.s.Put(c.Context(), artifactName(c), tree)
 			}
 			return nil, err
 		},
@@ -220,7 +220,7 @@ var communeMethods = []value.Method[*commune]{
 		Func: value.Func{Name: "get", Doc: "Returns what lies on the shelf: what an interaction made, or put was given; None if there is nothing.", Returns: "a value",
 			Params: []value.Param{{Name: "artifact", Type: value.Either(value.String, artifactKind.Type()), Required: true, Positional: true, Doc: "Which, or its name."}}},
 		Do: func(s *commune, c *value.Call) (starlark.Value, error) {
-			v, _ := s.s.Get(artifactName(c))
+			v, _ := s.s.Get(c.Context(), artifactName(c))
 			return c.Return(v)
 		},
 	},

@@ -112,9 +112,7 @@ func (a *modelAgent) turnOptions() llm.Options {
 // turnTask is the task of a turn, as what runs in it is told of.
 func turnTask(p society.Prompt) agent.Task {
 	t := p.Task
-	if p.Tainted {
-		t.Origin = "agent:society"
-	}
+	t.Origin = p.Origin
 	return t
 }
 
@@ -278,7 +276,7 @@ func (b *Behaviour) sees(key string) bool {
 }
 
 // worldKey is one key of the world, or nil; "" is all of it.
-func (b *Behaviour) worldKey(_ context.Context, key string) any {
+func (b *Behaviour) worldKey(ctx context.Context, key string) any {
 	if key == "" {
 		return b.world()
 	}

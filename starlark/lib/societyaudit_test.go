@@ -40,7 +40,7 @@ on("go", lambda ev: bus.publish("out", e.run("to the dock").receipts))
 		defer r.stop(b)
 		r.publish("go", nil)
 		synctest.Wait()
-		if got := text.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"agent":"dev","origin":"script:main.star","tool":"go","args":{"place":"dock"},"ran":true`) {
+		if got := text.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"agent":"dev","origin":"test","tool":"go","args":{"place":"dock"},"ran":true`) {
 			t.Errorf("got %s, %s", got, r.errors())
 		}
 		if got := fmt.Sprint(r.payloads("out")); !strings.Contains(got, "tool:go") {

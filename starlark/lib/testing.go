@@ -24,6 +24,7 @@ import (
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/hw"
 	"edged/hw/sim"
 	"edged/hw/stopword"
@@ -243,7 +244,7 @@ func (t *testRobot) run(ctx context.Context) error {
 		return err
 	}
 	t.o.Settle()
-	r := &run{Context: ctx, b: b, source: "test", main: true}
+	r := &run{Context: origin.Fixed(ctx, "test"), b: b, source: "test", main: true}
 	_, err = b.engine.Call(r, fn, nil, nil, script.Limits{Steps: 10 * script.DefaultSteps})
 	return err
 }

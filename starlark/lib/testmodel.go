@@ -15,6 +15,7 @@ import (
 	"edged/agent/llm"
 	"edged/agent/llm/builtin"
 	"edged/agent/llm/replay"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -389,7 +390,7 @@ func (t *testRobot) serveMCP(c *value.Call) (starlark.Value, error) {
 	}
 	var list []llm.Tool
 	for _, x := range tools {
-		x.Tool.Foreign, x.Tool.Effect, x.Tool.Origin = true, llm.Write, "mcp:"+c.String("address")
+		x.Tool.Origin, x.Tool.Effect = origin.Of("mcp:"+c.String("address")), llm.Write
 		list = append(list, x.Tool)
 	}
 	t.models.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/agent"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/workflow"
 )
@@ -71,6 +72,7 @@ func (a *tickedAction) Ticks(ctx context.Context) func() (workflow.TickStatus, e
 
 // pin prepares a leaf's function.
 func (b *Behaviour) pin(ctx context.Context, cb *callback, name string, p pure) *script.Pin {
+	ctx = origin.With(ctx, origin.Merge(origin.From(ctx), b.globals))
 	r := &run{Context: ctx, b: b, source: "workflow:" + name, pure: p, more: &more{name: name}}
 	args, kwargs := cb.args(r, []starlark.Value{b.glance(cb, r)})
 	l := script.Limits{}

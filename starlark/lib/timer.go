@@ -11,6 +11,7 @@ import (
 
 	"edged/background"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 )
@@ -108,7 +109,7 @@ func (b *Behaviour) timer(c *value.Call, t background.Trigger, what string) (sta
 		return triggerKind.Wrap(&trigger{t, what, true}), nil
 	}
 	k := &ticker{what: what, at: where(c), trigger: t, loaded: script.Loading(c.Thread)}
-	k.lane = lane{b: b, cb: cb, mode: c.String("mode"), role: what, source: b.scriptSource(cb.at.File)}
+	k.lane = lane{b: b, cb: cb, mode: c.String("mode"), role: what, source: b.scriptSource(cb.at.File), made: declaredBy(c)}
 	if err := b.attach(c, k); err != nil {
 		return nil, err
 	}
@@ -245,7 +246,7 @@ func (k *ticker) carry(next *Behaviour) error {
 	if k.trigger == nil {
 		n.delay = func() time.Duration { return max(time.Until(due), 0) }
 	}
-	n.lane = lane{b: next, cb: cb, mode: k.lane.mode, role: k.lane.role, source: next.scriptSource(cb.at.File), offered: k.lane.offered, cause: k.lane.cause}
+	n.lane = lane{b: next, cb: cb, mode: k.lane.mode, role: k.lane.role, source: next.scriptSource(cb.at.File), offered: k.lane.offered, cause: k.lane.cause, made: k.lane.made}
 	if k.trigger == nil {
 		n.lane.after = func(*run) { next.forget(n) }
 	}
@@ -268,6 +269,7 @@ type lane struct {
 
 	offered []starlark.Value // what the function may take
 	cause   context.Context  // names the cause of all runs; may be nil
+	made    origin.Label     // whose words it was declared with
 	after   func(r *run)     // called when a run is over; may be nil
 
 	mu      sync.Mutex // guards the rest
@@ -351,7 +353,7 @@ func (l *lane) begin() {
 		if cause == nil {
 			cause = context.Background()
 		}
-		r := &run{Context: cause, life: life, b: l.b, source: l.source}
+		r := &run{Context: l.b.anew(cause, l.source, l.made), life: life, b: l.b, source: l.source}
 		_, err := l.b.do(r, l.cb, l.offered...)
 		l.b.report(r, l.source+":"+l.cb.name, err, bus.Event{})
 		if l.after != nil {

@@ -320,9 +320,9 @@ func (t *tool) run(ctx context.Context) *run {
 	if name != "" {
 		what, source = fmt.Sprintf("tool of agent %q", name), "agent:"+name
 	}
-	m := &more{name: name}
+	m := &more{name: name, tool: true}
 	if r := runOf(ctx); r != nil && r.more != nil {
-		m.task, m.from, m.goal = r.task, r.from, r.goal
+		m.task, m.goal = r.task, r.goal
 	}
 	return &run{Context: script.WithRole(ctx, what), b: t.b, source: source, more: m, reads: t.Effect != llm.Write}
 }
@@ -335,6 +335,7 @@ func (t *tool) do(ctx context.Context, text json.RawMessage) (json.RawMessage, e
 		return nil, err
 	}
 	began := time.Now()
+	t.b.into(r, "")
 	v, err := t.b.engine.Call(r, t.fn, args, kwargs, script.Limits{})
 	if err != nil {
 		if t.b.stopping(ctx, began) {

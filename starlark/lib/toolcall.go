@@ -87,7 +87,7 @@ func (t *tool) start(c *value.Call) (starlark.Value, error) {
 	}
 	r := &run{Context: g.Context(), b: b, source: source, more: &more{goal: g}}
 	if outer := runOf(c.Context()); outer != nil && outer.more != nil {
-		r.name, r.task, r.from = outer.name, outer.task, outer.from
+		r.name, r.task = outer.name, outer.task
 	}
 	if !b.spawn(func() { t.pursue(r, g, text) }) {
 		g.Cancel(errStopped.Error())

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"edged/bus/origin"
+
 	"go.starlark.net/starlark"
 
 	"edged/blackboard"
@@ -63,6 +65,7 @@ type watcher struct {
 	source  string
 	opt     blackboard.WatchOptions
 	life    context.Context
+	made    origin.Label // whose words it was declared with
 
 	runs, errors atomic.Uint64
 	heir         atomic.Pointer[watcher] // of the next version
@@ -75,7 +78,7 @@ type watcher struct {
 }
 
 func (b *Behaviour) bbWatch(c *value.Call) (starlark.Value, error) {
-	w := &watcher{b: b, at: where(c), pattern: c.String("pattern")}
+	w := &watcher{b: b, at: where(c), made: declaredBy(c), pattern: c.String("pattern")}
 	if err := b.may(c, "bb", w.pattern); err != nil {
 		return nil, err
 	}
@@ -189,6 +192,7 @@ func (w *watcher) hear(ctx context.Context, ch blackboard.Change) error {
 		call = b.ask
 	}
 	w.runs.Add(1)
+	b.into(ctx, w.made)
 	_, err = call(r, w.cb, starlark.String(ch.Key), old, now)
 	if err = unlessEnded(err); err != nil {
 		w.errors.Add(1)

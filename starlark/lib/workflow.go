@@ -16,6 +16,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/background"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow"
@@ -100,7 +101,7 @@ func (a *fnAgent) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 		r = &run{more: new(more)}
 	}
 	m := r.more
-	*m = more{name: a.name, task: t.Input, from: t.Origin}
+	*m = more{name: a.name, task: t.Input}
 	*r = run{Context: ctx, b: a.b, source: a.source, more: m, shared: a.cb.context}
 	if outer := runOf(ctx); outer != nil {
 		r.reads = outer.reads
@@ -115,9 +116,11 @@ func (a *fnAgent) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 		return agent.Result{}, context.Cause(ctx)
 	}
 	if err != nil {
-		return agent.Result{}, ofDecline(err)
+		return agent.Result{Origin: origin.From(ctx)}, ofDecline(err)
 	}
-	return resultOf(v)
+	res, err := resultOf(v)
+	res.Origin = origin.Merge(res.Origin, origin.From(ctx))
+	return res, err
 }
 
 // member is an agent as a child of a node: what it does is told on the bus, as
@@ -336,7 +339,7 @@ func (b *Behaviour) nodeOptions(c *value.Call, name string) (o workflow.Options,
 
 // nodeRun is the run of a function of a node.
 func (b *Behaviour) nodeRun(ctx context.Context, name string, v workflow.View) *run {
-	return &run{Context: ctx, b: b, source: "workflow:" + name, more: &more{name: name, task: v.Task.Input, from: v.Task.Origin, view: &v}}
+	return &run{Context: ctx, b: b, source: "workflow:" + name, more: &more{name: name, task: v.Task.Input, view: &v}}
 }
 
 // decide calls a function of a node; task is offered if there is one to offer.

@@ -260,7 +260,7 @@ func Example() {
 	}, []string{"open", "wait"})
 	g.Edge("open", graph.End)
 	g.Edge("wait", graph.End)
-	r, err := agent.Run(context.Background(), g, agent.Task{Input: map[string]any{"home": true}})
+	r, err := agent.Run(context.Background(), g, agent.Task{Input: map[string]any{"home": true}, Origin: "test"})
 	fmt.Println(r.Status, r.Reply, err)
 	// Output: done come in <nil>
 }

@@ -83,7 +83,7 @@ func TestFoundAndGone(t *testing.T) {
 	g.Edge(graph.Start, "a")
 	g.Discover("a", graph.Discovery{Query: "cam"})
 	ctx, runs := on(t.Context(), workflowtest.NewDisk())
-	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, g, agent.Task{Input: "x", Origin: "test"})
 	check(t, outcomeOf(r)+"; "+d.String(), "done cam; a(x), cam(a)")
 	id, err := g.Fork(ctx, runs, r.RunID, "2", nil)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestQuestionsOfTwoGraphs(t *testing.T) {
 		g.Edge(id, graph.End)
 	}
 	ctx, runs := on(t.Context(), workflowtest.NewDisk())
-	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, g, agent.Task{Input: "x", Origin: "test"})
 	if err := g.Answer(ctx, runs, r.RunID, "", "x"); err == nil || !strings.Contains(err.Error(), `"ask" (out?), "sub" (in?)`) {
 		t.Errorf("got %v", err)
 	}
@@ -135,7 +135,7 @@ func TestNestedQuestion(t *testing.T) {
 		return line(out, "seq")
 	}
 	ctx, runs := on(t.Context(), workflowtest.NewDisk())
-	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x", Origin: "test"})
 	check(t, outcomeOf(r), "escalated waits for an answer: go?")
 	r, err := make().Resume(ctx, runs, r.RunID, "no")
 	check(t, fmt.Sprint(r.Status, err, " ", d), "done<nil> a(x), b(no)")

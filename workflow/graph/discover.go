@@ -14,6 +14,7 @@ import (
 	"edged/agent/llm/recall"
 	"edged/agent/llm/schema"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/workflow"
 )
 
@@ -245,7 +246,7 @@ func (a *toolAgent) Run(ctx context.Context, t agent.Task) (agent.Result, error)
 	}
 	out, err := a.t.Do(ctx, text)
 	rec := agent.Receipt{Tool: a.t.Name, Args: text, Result: out, Err: err}
-	r := agent.Result{Receipts: []agent.Receipt{rec}, Tainted: a.t.Foreign}
+	r := agent.Result{Receipts: []agent.Receipt{rec}, Origin: origin.Merge(origin.From(ctx), a.t.Origin)}
 	if err != nil {
 		return r, fmt.Errorf("%w: tool %s: %w", agent.ErrFailed, a.t.Name, err)
 	}

@@ -112,7 +112,7 @@ const wholeLog = "['look','grasp','arm2','right','both','bold','shy']"
 func TestKilledAtEveryWrite(t *testing.T) {
 	p, whole := newPlant(), workflowtest.NewDisk()
 	ctx, _ := on(t.Context(), whole)
-	r, err := agent.Run(ctx, p.graph(says("yes")), agent.Task{Input: "x"})
+	r, err := agent.Run(ctx, p.graph(says("yes")), agent.Task{Input: "x", Origin: "test"})
 	if !r.OK() || !maps.Equal(p.ended, once) {
 		t.Fatalf("undisturbed: %v %v %v", r.Status, err, p.ended)
 	}
@@ -137,7 +137,7 @@ func killAt(t *testing.T, n int, after bool) (doubts int) {
 	defer cancel()
 	d.Power = cancel
 	ctx, _ = on(ctx, d)
-	if r, _ := agent.Run(ctx, p.graph(says("yes")), agent.Task{Input: "x"}); r.OK() {
+	if r, _ := agent.Run(ctx, p.graph(says("yes")), agent.Task{Input: "x", Origin: "test"}); r.OK() {
 		t.Errorf("%s: the run is done although it could not be recorded", name)
 	}
 	next := d.Reboot()
@@ -219,7 +219,7 @@ func TestResumeAfterAPerson(t *testing.T) {
 		return g
 	}
 	ctx, runs := on(t.Context(), st)
-	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x", Origin: "test"})
 	info, _ := runs.Get(r.RunID)
 	check(t, fmt.Sprint(outcomeOf(r), "; ", info.State, " ", info.Reason), "escalated waits for an answer: go anyway?; waiting go anyway?")
 	ctx, runs = on(t.Context(), st.Reboot())
@@ -250,7 +250,7 @@ func TestOthersGoOnWhileAPersonIsAsked(t *testing.T) {
 	g.Edge("ask", "j")
 	g.Edge("j", graph.End)
 	ctx, runs := on(t.Context(), st)
-	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, g, agent.Task{Input: "x", Origin: "test"})
 	check(t, d, "a(x), b(a)")
 	r, _ = g.Resume(ctx, runs, r.RunID, "no")
 	check(t, fmt.Sprint(outcomeOf(r), "; ", d), `done j; a(x), b(a), j({"ask":"no","b":"b"})`)
@@ -326,7 +326,7 @@ func TestFailedWriteIsNotDone(t *testing.T) {
 	g.Node("drive", bad, graph.NodeOptions{Effect: llm.Write})
 	line(g, "a", "drive")
 	ctx, runs := on(t.Context(), workflowtest.NewDisk())
-	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, g, agent.Task{Input: "x", Origin: "test"})
 	check(t, outcomeOf(r)+"; "+ranIn(r), "failed stuck; a, drive failed")
 	id, err := g.Fork(ctx, runs, r.RunID, "drive", nil)
 	if err != nil {
@@ -349,7 +349,7 @@ func TestForkWithAPatch(t *testing.T) {
 	}
 	line(g, "a", "b", "c")
 	ctx, runs := on(t.Context(), st)
-	r, _ := agent.Run(ctx, g, agent.Task{Input: map[string]any{"speed": int64(1)}})
+	r, _ := agent.Run(ctx, g, agent.Task{Input: map[string]any{"speed": int64(1)}, Origin: "test"})
 	check(t, d, "a sees <nil> of 1, b sees [a] of 1, c sees [a b] of 1")
 	whole := st.Records()
 	for _, at := range []string{"2", "b", "2~2"} {
@@ -402,7 +402,7 @@ func TestPatchesStay(t *testing.T) {
 		check(t, textOf([]any{m["k"], m["s"], m["x"], m["y"], m["j"], m["log"]}), want)
 		return id
 	}
-	first, _ := agent.Run(ctx, g, agent.Task{Input: map[string]any{"k": int64(1)}})
+	first, _ := agent.Run(ctx, g, agent.Task{Input: map[string]any{"k": int64(1)}, Origin: "test"})
 	five := map[string]any{"k": int64(5)}
 	for _, row := range [][2]string{
 		{"s", "[5,5,5,5,5,['s','x','y']]"}, {"x", "[5,1,5,1,5,['s','x','y']]"}, {"y", "[5,1,1,5,5,['s','x','y']]"}, {"j", "[5,1,1,1,5,['s','x','y']]"},
@@ -429,7 +429,7 @@ func TestAnswersAreForTheQuestionThatIsMeant(t *testing.T) {
 		g.Edge(id, graph.End)
 	}
 	ctx, runs := on(t.Context(), workflowtest.NewDisk())
-	r, _ := agent.Run(ctx, g, agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, g, agent.Task{Input: "x", Origin: "test"})
 	for _, row := range [][2]string{{"", `waits with 2 questions; say which one with at: "a" (a?), "b" (b?)`}, {"c", `no open question at "c"; there is "a" (a?), "b" (b?)`}} {
 		if err := g.Answer(ctx, runs, r.RunID, row[0], "x"); err == nil || !strings.Contains(err.Error(), row[1]) {
 			t.Errorf("at %q: got %v, want %s", row[0], err, row[1])
@@ -459,7 +459,7 @@ func TestOnTheBlackboard(t *testing.T) {
 	}
 	p := newPlant()
 	ctx, _, shut := open()
-	r, _ := agent.Run(ctx, p.graph(nil), agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, p.graph(nil), agent.Task{Input: "x", Origin: "test"})
 	check(t, r.Status, "escalated")
 	shut()
 	ctx, runs, shut := open()
@@ -508,7 +508,7 @@ func TestOneCommitPerNode(t *testing.T) {
 	g.Edge("b", "c")
 	g.Edge("c", graph.End)
 	ctx, _ := on(t.Context(), st)
-	_, _ = agent.Run(ctx, g, agent.Task{Input: "x"})
+	_, _ = agent.Run(ctx, g, agent.Task{Input: "x", Origin: "test"})
 	check(t, st.Writes(), "5")
 }
 
@@ -550,7 +550,7 @@ func TestDecidedOnce(t *testing.T) {
 		return on(ctx, st)
 	}
 	ctx, runs := next()
-	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x"})
+	r, _ := agent.Run(ctx, make(), agent.Task{Input: "x", Origin: "test"})
 	ctx, runs = next()
 	doubt, _ := make().Resume(ctx, runs, r.RunID, "")
 	check(t, doubt.Status, "escalated")

@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+
+	"edged/bus/origin"
+)
 
 // join starts the joins that no branch can come to any more, and reports
 // whether it started any.
@@ -87,10 +91,7 @@ func (x *run) merge(here []*token) {
 		for _, o := range here {
 			inputs[o.from] = o.input
 			t.depth = max(t.depth, o.depth)
-			t.tainted = t.tainted || o.tainted
-			if o.tainted {
-				t.by = o.by
-			}
+			t.whose, t.words = origin.Merge(t.whose, o.whose), origin.Merge(t.words, o.words)
 		}
 		t.input = inputs
 	}

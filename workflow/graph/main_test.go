@@ -107,7 +107,7 @@ func ranIn(r agent.Result) string {
 
 func run(t *testing.T, g *graph.Graph, input any) agent.Result {
 	t.Helper()
-	r, err := agent.Run(t.Context(), g, agent.Task{Input: input})
+	r, err := agent.Run(t.Context(), g, agent.Task{Input: input, Origin: "test"})
 	if r.OK() != (err == nil) {
 		t.Errorf("status %s with error %v", r.Status, err)
 	}

@@ -78,7 +78,7 @@ func TestFailureMatrix(t *testing.T) {
 						time.AfterFunc(c.stop, cancel)
 					}
 					start := time.Now()
-					r, err := agent.Run(ctx, g, agent.Task{Input: "x"})
+					r, err := agent.Run(ctx, g, agent.Task{Input: "x", Origin: "test"})
 					if r.OK() && r.Reply == "" {
 						r.Reply = "b"
 					}
@@ -116,7 +116,7 @@ func TestStopsAtOnce(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var at time.Time
 		time.AfterFunc(time.Minute, func() { at = time.Now(); cancel() })
-		r, _ := agent.Run(ctx, out, agent.Task{Input: "x"})
+		r, _ := agent.Run(ctx, out, agent.Task{Input: "x", Origin: "test"})
 		if took := time.Since(at); r.Status != agent.Cancelled || took > 50*time.Millisecond {
 			t.Errorf("%v %v after the stop", r.Status, took)
 		}
@@ -173,16 +173,16 @@ func TestNestingAndTools(t *testing.T) {
 func TestTaintStays(t *testing.T) {
 	g, seen := graph.New("g", graph.Options{}), ""
 	g.Node("web", agent.Func("web", func(context.Context, agent.Task) (agent.Result, error) {
-		return agent.Result{Reply: "obey", Tainted: true}, nil
+		return agent.Result{Reply: "obey", Origin: "mcp:web"}, nil
 	}), graph.NodeOptions{})
 	for _, id := range []string{"a", "b"} {
 		g.Node(id, agent.Func(id, func(_ context.Context, task agent.Task) (agent.Result, error) {
-			seen += id + " " + task.Origin + ", "
+			seen += id + " " + string(task.Origin) + ", "
 			return agent.Result{Reply: id}, nil
 		}), graph.NodeOptions{})
 	}
 	r, _ := agent.Run(t.Context(), line(g, "a", "web", "b"), agent.Task{Origin: "cli"})
-	check(t, fmt.Sprint(seen, r.Tainted), "a cli, b agent:web, true")
+	check(t, fmt.Sprint(seen, r.Origin), "a cli, b mcp:web, cli,mcp:web")
 }
 
 func TestCharacter(t *testing.T) {
@@ -277,7 +277,7 @@ func TestEvents(t *testing.T) {
 	g.Edge("a", "ask", rail(workflow.Warn, "", &asked))
 	g.Discover("ask", graph.Discovery{Query: "cam"})
 	h := &trace{}
-	r, _ := agent.Run(workflow.WithRuntime(t.Context(), workflow.Runtime{Trace: h}), g, agent.Task{Input: "x"})
+	r, _ := agent.Run(workflow.WithRuntime(t.Context(), workflow.Runtime{Trace: h}), g, agent.Task{Input: "x", Origin: "test"})
 	check(t, r.Status, "done")
 	check(t, strings.Join(h.list, "\n"), `g start
 g crossing {'edge':'e1','reason':'always','source':'START','target':'a','type':'static'}
@@ -315,7 +315,7 @@ func TestEventsOnTheBus(t *testing.T) {
 	d, g := &diary{}, graph.New("g", graph.Options{})
 	node(g, d.says("a"))
 	ctx := workflow.WithRuntime(t.Context(), workflow.Runtime{Trace: workflow.Traces(workflow.OnBus(b), workflow.NewLive())})
-	_, _ = agent.Run(ctx, line(g, "a"), agent.Task{Input: "x"})
+	_, _ = agent.Run(ctx, line(g, "a"), agent.Task{Input: "x", Origin: "test"})
 	mu.Lock()
 	defer mu.Unlock()
 	check(t, topics, "[edged/workflow/g/start edged/graph/g/crossing edged/graph/g/crossing edged/workflow/g/end]")

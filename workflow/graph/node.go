@@ -12,6 +12,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus/origin"
 	"edged/workflow"
 )
 
@@ -176,7 +177,13 @@ func (v *visit) Effect() llm.Effect {
 const maxRevisions = 2
 
 // Run runs the node, looks at what it put out, and fires its edges.
-func (v *visit) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
+func (v *visit) Run(ctx context.Context, t agent.Task) (r agent.Result, err error) {
+	began := origin.From(ctx)
+	defer func() {
+		if now := origin.From(ctx); now != began { // its guardrails and routes have read something
+			r.Origin = origin.Merge(r.Origin, now)
+		}
+	}()
 	var used agent.Usage
 	for i := 0; ; i++ {
 		r, err := v.attempts(ctx, t)
@@ -189,6 +196,7 @@ func (v *visit) Run(ctx context.Context, t agent.Task) (agent.Result, error) {
 		}
 		s, err := v.settle(withRevisions(ctx, i), r)
 		if rev, ok := revisionIn(err); ok && i < maxRevisions {
+			t.Origin = origin.Merge(t.Origin, r.Origin, origin.From(ctx)) // the draft and the comment
 			ctx, t = rev.put(ctx, t, r)
 			continue
 		}

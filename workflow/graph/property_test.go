@@ -159,7 +159,7 @@ func TestSpeedDoesNotMatter(t *testing.T) {
 					seen[i] = append(seen[i], node+" "+sees)
 				})
 				ctx, _ := on(t.Context(), workflowtest.NewDisk())
-				got[i], _ = agent.Run(ctx, g, agent.Task{Input: "x"})
+				got[i], _ = agent.Run(ctx, g, agent.Task{Input: "x", Origin: "test"})
 			})
 		}
 		if summary(got[0]) != summary(got[1]) && !strings.Contains(got[0].Reason+got[1].Reason, "max_steps") {
@@ -191,7 +191,7 @@ func TestAnyGraphSurvives(t *testing.T) {
 			p.nodes[i].wait = 0
 		}
 		run := func(ctx context.Context) agent.Result {
-			res, _ := agent.Run(ctx, p.build(false, func(string, string) {}), agent.Task{Input: "x"})
+			res, _ := agent.Run(ctx, p.build(false, func(string, string) {}), agent.Task{Input: "x", Origin: "test"})
 			return res
 		}
 		ctx, _ := on(t.Context(), workflowtest.NewDisk())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/bus/origin"
 	"edged/workflow"
 )
 
@@ -26,18 +27,18 @@ const (
 
 // token is a branch of a run on its way: where it goes next and what it knows.
 type token struct {
-	at      int // index of a node
-	edge    int // by which it came; -1: none
-	rank    []int32
-	depth   int32
-	state   State
-	past    *past
-	input   any
-	from    string // the node before
-	by      string // the agent before, if its words are foreign
-	tainted bool
-	found   string // the capability that is to run
-	other   bool   // input is what a guardrail made of the node before
+	at    int // index of a node
+	edge  int // by which it came; -1: none
+	rank  []int32
+	depth int32
+	state State
+	past  *past
+	input any
+	from  string       // the node before
+	whose origin.Label // of what the branch knows: the state
+	words origin.Label // of the input: less than whose where a function has released something
+	found string       // the capability that is to run
+	other bool         // input is what a guardrail made of the node before
 }
 
 // key names a visit: the same whenever a run is resumed. Depth counts the steps
@@ -107,7 +108,7 @@ func newRun(ctx context.Context, g *Graph, p *workflow.Place, t agent.Task) *run
 		maps.Copy(s, m)
 	}
 	s["input"] = t.Input
-	x.ready = []*token{{edge: -1, state: s, past: &past{}, input: t.Input}}
+	x.ready = []*token{{edge: -1, state: s, past: &past{}, input: t.Input, whose: t.Origin, words: t.Origin}}
 	return x
 }
 
@@ -206,7 +207,7 @@ func (x *run) start(t *token) {
 			s.cross = append(s.cross, crossing{edge: e.index, to: e.to[0], payload: t.input})
 		}
 		v.step = s
-		x.finish(ended{t: t, v: v, r: agent.Result{Status: agent.Done}})
+		x.finish(ended{t: t, v: v, r: agent.Result{Status: agent.Done, Origin: t.words}})
 		return
 	}
 	if n.at != 0 {
@@ -347,9 +348,9 @@ func (x *run) decided(ctx context.Context, t *token, v *visit, r agent.Result) (
 // input makes the task of a node.
 func (x *run) input(t *token, n *node) (agent.Task, error) {
 	task := x.task
-	task.Input = t.input
-	if t.tainted {
-		task.Origin = "agent:" + t.by
+	task.Input, task.Origin = t.input, t.words
+	if n.function {
+		task.Origin = t.whose
 	}
 	if task.Conversation != "" && len(t.rank) > 0 {
 		_, rank, _ := strings.Cut(t.key(), "@")
@@ -358,10 +359,12 @@ func (x *run) input(t *token, n *node) (agent.Task, error) {
 	if n.opt.Input == nil {
 		return task, nil
 	}
+	ctx := origin.With(x.work, t.whose)
 	err := safely(func() (err error) {
-		task.Input, err = n.opt.Input(withState(x.work, t.state), t.state)
+		task.Input, err = n.opt.Input(withState(ctx, t.state), t.state)
 		return err
 	})
+	task.Origin = origin.From(ctx)
 	if err != nil {
 		err = fmt.Errorf("%w: input of %s: %w", agent.ErrFailed, n.id, err)
 	}
@@ -434,12 +437,12 @@ func (x *run) next(e ended) ([]*token, error) {
 	var out []*token
 	for i, c := range s.cross {
 		n := &token{edge: c.edge, rank: t.rank, depth: t.depth + 1, state: state, past: then, input: c.payload, from: e.v.Name(),
-			tainted: t.tainted || e.r.Tainted, by: cmp.Or(e.r.By, t.by), other: s.other || c.replaced}
+			whose: origin.Merge(t.whose, e.r.Origin), words: cmp.Or(e.r.Origin, t.words), other: s.other || c.replaced}
 		if len(s.cross) > 1 {
 			n.rank = append(slices.Clip(t.rank), int32(i))
 		}
 		if c.payload == nil && !c.replaced {
-			n.input = t.input
+			n.input, n.words = t.input, origin.Merge(t.words, n.words)
 		}
 		if c.replaced {
 			if n.state, n.past, err = x.replace(e, c, then); err != nil {
@@ -523,7 +526,7 @@ func (x *run) leave() {
 
 // outcome makes the result of a run.
 func (x *run) outcome() (agent.Result, error) {
-	var r agent.Result
+	r := agent.Result{Origin: x.task.Origin}
 	var degraded []string // nodes that came with less than they were to have
 	sort.SliceStable(x.results, func(i, j int) bool {
 		a, b := x.results[i].t, x.results[j].t
@@ -533,7 +536,7 @@ func (x *run) outcome() (agent.Result, error) {
 		r.Usage.Calls += e.r.Usage.Calls
 		r.Usage.PromptTokens += e.r.Usage.PromptTokens
 		r.Usage.OutputTokens += e.r.Usage.OutputTokens
-		r.Tainted = r.Tainted || e.r.Tainted
+		r.Origin = origin.Merge(r.Origin, e.r.Origin)
 		r.Receipts = append(r.Receipts, e.r.Receipts...)
 		if e.v.n.at == 0 {
 			continue // no node has run

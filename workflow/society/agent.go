@@ -10,6 +10,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus/origin"
 )
 
 // An Agent is somebody who takes turns: a model, a function, a peer, a person.
@@ -106,9 +107,9 @@ type Prompt struct {
 	Ask      string // what is wanted
 	Form     *Form  // what the answer must be
 	Tools    ToolUse
-	Tainted  bool   // words of others went into it: tools that act are not for this turn
-	Bad      string // the answer that did not fit, in a repair turn
-	Repair   string // why
+	Origin   origin.Label // whose words went into it
+	Bad      string       // the answer that did not fit, in a repair turn
+	Repair   string       // why
 }
 
 // System is what the speaker is told to be.
@@ -144,7 +145,7 @@ type Answer struct {
 	Value    any // used in place of Text if it is not nil
 	Usage    agent.Usage
 	Receipts []agent.Receipt // of tools that ran
-	Tainted  bool
+	Origin   origin.Label    // whose words it is, besides those of the prompt
 }
 
 // Func makes a speaker of a function, which gives a JSON tree that fits the
@@ -215,15 +216,11 @@ func (s ofAgent) Speak(ctx context.Context, p Prompt) (Answer, error) {
 	if p.Repair != "" {
 		text += "\nThat does not fit: " + llm.Line(p.Repair)
 	}
-	origin := "society"
-	if p.Tainted {
-		origin = "agent:society"
-	}
-	r, err := agent.Run(ctx, s.a, agent.Task{Input: text, Origin: origin})
+	r, err := agent.Run(ctx, s.a, agent.Task{Input: text, Origin: p.Origin})
 	if err == nil && r.Output == nil && r.Reply != "" && p.Form != nil && !p.Form.fits(r.Reply) {
 		r.Output = r.Reply // plain words: a draft, or a decision alone
 	}
-	return Answer{Text: r.Reply, Value: r.Output, Usage: r.Usage, Receipts: r.Receipts, Tainted: r.Tainted && !p.Tainted}, err
+	return Answer{Text: r.Reply, Value: r.Output, Usage: r.Usage, Receipts: r.Receipts, Origin: r.Origin}, err
 }
 
 // Model makes a speaker of a model. Of the options it takes model,
@@ -252,7 +249,7 @@ func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
 	var a Answer
 	if tools := s.Tools(p); len(tools) > 0 && p.Repair == "" {
 		r, err := s.use(ctx, p, system, tools)
-		a = Answer{Text: r.Reply, Usage: r.Usage, Receipts: r.Receipts, Tainted: r.Tainted}
+		a = Answer{Text: r.Reply, Usage: r.Usage, Receipts: r.Receipts, Origin: r.Origin}
 		if err != nil {
 			return a, err
 		}
@@ -268,6 +265,7 @@ func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
 			llm.Message{Role: llm.User, Text: "That does not fit: " + llm.Line(p.Repair) + ". Answer with JSON alone: " + p.Form.prose + "."})
 	}
 	m, err := llm.Ask(ctx, o, turnTask(p), s.request(p, msgs))
+	a.Origin = origin.Merge(a.Origin, m.Origin)
 	a.Usage.Calls += max(m.Usage.Calls, 1)
 	a.Usage.PromptTokens += m.Usage.PromptTokens
 	a.Usage.OutputTokens += m.Usage.OutputTokens
@@ -285,11 +283,7 @@ func (s *modelSpeaker) Speak(ctx context.Context, p Prompt) (Answer, error) {
 
 // turnTask is what hooks are told that an agent is asked.
 func turnTask(p Prompt) agent.Task {
-	t := agent.Task{Input: p.Text(), Origin: p.Task.Origin}
-	if t.Origin == "" {
-		t.Origin = "society"
-	}
-	return t
+	return agent.Task{Input: p.Text(), Origin: p.Origin}
 }
 
 // around are hooks without what they do at the beginning and the end of a run:
@@ -344,8 +338,13 @@ func toolbox(s Speaker, k Kind) (Toolbox, bool) {
 // Tools gives those that the speaker has in a turn.
 func (s *modelSpeaker) Tools(p Prompt) []llm.Tool {
 	var list []llm.Tool
+	trusted := s.o.Trusted
+	if trusted == nil {
+		trusted = llm.Trusted
+	}
+	acts := s.o.TaintedWrites || p.Origin.Trusted(trusted)
 	for _, t := range s.o.Tools {
-		if p.Tools == AllTools && (!p.Tainted || s.o.TaintedWrites) || p.Tools != NoTools && t.Effect != llm.Write {
+		if p.Tools == AllTools && acts || p.Tools != NoTools && t.Effect != llm.Write {
 			list = append(list, t)
 		}
 	}
@@ -357,7 +356,7 @@ func (s *modelSpeaker) use(ctx context.Context, p Prompt, system string, tools [
 	o := s.o
 	o.Name, o.Role, o.Preamble, o.Instructions = p.To, "", "-", system
 	o.Tools, o.Handoffs, o.Output, o.Session, o.Memory = tools, nil, nil, llm.Fresh, nil
-	o.Trusted = func(string) bool { return true } // what is not to be trusted is quoted in the prompt, and its tools are gone
+	o.Quoted = true
 	a, err := llm.New(o)
 	if err != nil {
 		return agent.Result{}, err

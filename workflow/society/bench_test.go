@@ -8,6 +8,7 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus/origin"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
 )
@@ -21,7 +22,7 @@ func BenchmarkTurn(b *testing.B) {
 	for i := range 20 {
 		name := fmt.Sprint("artifact", i)
 		sh.Artifacts = append(sh.Artifacts, society.Artifact{Name: name, MaxTokens: 200})
-		s.Put(name, strings.Repeat("word ", 40))
+		s.Put(origin.With(context.Background(), "test"), name, strings.Repeat("word ", 40))
 	}
 	model := &speaking{do: func(_ context.Context, r llm.Request) (llm.Message, error) {
 		if strings.Contains(string(r.Schema), "verdict") {
@@ -33,7 +34,7 @@ func BenchmarkTurn(b *testing.B) {
 	e := must(s.Connect(&society.Agent{Name: "a", Speaker: speaker}, &society.Agent{Name: "b", Speaker: speaker}, &society.Oversight{Shared: sh}))
 	b.ReportAllocs()
 	for b.Loop() {
-		if r, _ := agent.Run(b.Context(), e, agent.Task{Input: "go"}); r.Usage.Calls != 2*rounds {
+		if r, _ := agent.Run(b.Context(), e, agent.Task{Input: "go", Origin: "test"}); r.Usage.Calls != 2*rounds {
 			b.Fatalf("got %+v", r)
 		}
 	}
@@ -53,7 +54,7 @@ func BenchmarkAuction(b *testing.B) {
 		Shared: society.Shared{Protocol: &protocol.Market{Bid: bidSchema}}}))
 	b.ReportAllocs()
 	for b.Loop() {
-		if r, _ := agent.Run(b.Context(), e, agent.Task{Input: "a job"}); r.Winner != "robot99" {
+		if r, _ := agent.Run(b.Context(), e, agent.Task{Input: "a job", Origin: "test"}); r.Winner != "robot99" {
 			b.Fatalf("got %+v", r)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"edged/bus/origin"
+
 	"edged/workflow/society/protocol"
 )
 
@@ -18,15 +20,21 @@ const logTokens = 400
 
 // compile puts together what a member is told in its turn.
 func (r *run) compile(who string, q question) Prompt {
-	r.mu.Lock()
-	tainted := r.tainted
-	r.mu.Unlock()
-	p := Prompt{Kind: q.kind, To: who, Round: r.round, Task: r.task, Ask: q.ask, Form: q.form, Tools: q.tools, Tainted: tainted}
+	p := Prompt{Kind: q.kind, To: who, Round: r.round, Task: r.task, Ask: q.ask, Form: q.form, Tools: q.tools}
 	if a := r.s.agent(who); a != nil {
 		p.Role = a.Role
 	}
 	p.Sections = append(r.known(who), r.said(who)...)
+	p.Origin = r.whose()
 	return p
+}
+
+// whose is whose words are in the interaction by now.
+func (r *run) whose() origin.Label {
+	if r.scope == nil {
+		return r.task.Origin
+	}
+	return r.scope.Label()
 }
 
 // sees asks the interaction's edge.
@@ -52,8 +60,11 @@ func (r *run) known(who string) (list []Section) {
 		}
 	}
 	for _, name := range r.topics() {
-		if v, ok := r.shelf[name]; ok && r.sees(who, "", name) == Full {
-			list = append(list, Section{name, render(v), TopicArtifact, name, v})
+		if x, ok := r.shelf[name]; ok && r.sees(who, "", name) == Full {
+			if r.scope != nil {
+				r.scope.Raise(x.whose)
+			}
+			list = append(list, Section{name, render(x.v), TopicArtifact, name, x.v})
 		}
 	}
 	return list
@@ -62,7 +73,7 @@ func (r *run) known(who string) (list []Section) {
 func (r *run) taskSection() Section {
 	text := r.task.Text()
 	if r.foreign {
-		return plainSection(TopicTask, "Task, in words from "+clip(r.task.Origin, 60), render(text))
+		return plainSection(TopicTask, "Task, in words from "+clip(string(r.task.Origin.Untrusted(r.s.trusted())), 60), render(text))
 	}
 	return plainSection(TopicTask, "Task", text)
 }

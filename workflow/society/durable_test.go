@@ -17,6 +17,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
@@ -109,7 +110,7 @@ func TestTurnsOutliveTheProcess(t *testing.T) {
 				r, _ := rt.Resume(ctx, list[0].ID, tree)
 				return r
 			}
-			r, _ := agent.Run(ctx, tree, agent.Task{Input: "go"})
+			r, _ := agent.Run(ctx, tree, agent.Task{Input: "go", Origin: "test"})
 			return r
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -151,7 +152,7 @@ func TestInDoubt(t *testing.T) {
 			r, _ := rt.Resume(ctx, id, tree)
 			return r, id
 		}
-		r, _ := agent.Run(ctx, tree, agent.Task{Input: "go"})
+		r, _ := agent.Run(ctx, tree, agent.Task{Input: "go", Origin: "test"})
 		return r, r.RunID
 	}
 	life(ctx, false)
@@ -205,8 +206,8 @@ func TestCutOffAndAnotherTask(t *testing.T) {
 			leaf := agent.Func("leaf", func(ctx context.Context, _ agent.Task) (agent.Result, error) {
 				short, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
-				_, _ = agent.Run(short, e, agent.Task{Input: "same"})
-				return agent.Run(ctx, e, agent.Task{Input: second})
+				_, _ = agent.Run(short, e, agent.Task{Input: "same", Origin: "test"})
+				return agent.Run(ctx, e, agent.Task{Input: second, Origin: "test"})
 			})
 			tree := workflow.NewSequence("w", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}}, leaf)
 			ctx := workflow.WithRuntime(t.Context(), workflow.Runtime{Runs: workflow.NewRuns(newDisk(), workflow.RunsOptions{})})
@@ -246,7 +247,7 @@ func TestCauseAndTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := agent.Run(bus.WithCause(t.Context(), ev), e, agent.Task{Input: "x"}); err != nil {
+	if _, err := agent.Run(bus.WithCause(t.Context(), ev), e, agent.Task{Input: "x", Origin: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 2 || got[0].Cause != ev.Seq || got[1].Verdict != "approve" || got[0].Edge != e.Name() {
@@ -321,8 +322,8 @@ func TestToolsOfATurn(t *testing.T) {
 		{dele, "mqtt", "look decline|look decline||"},
 	} {
 		offered = nil
-		r, _ := agent.Run(t.Context(), c.e, agent.Task{Input: "go", Origin: c.origin})
-		if got := strings.Join(offered, "|"); got != c.want || r.Status != agent.Done || !r.Did("look") || r.Tainted != (c.origin == "mqtt") || r.Usage.Calls != 4 {
+		r, _ := agent.Run(t.Context(), c.e, agent.Task{Input: "go", Origin: origin.Label(c.origin)})
+		if got := strings.Join(offered, "|"); got != c.want || r.Status != agent.Done || !r.Did("look") || r.Origin.Trusted(llm.Trusted) != (c.origin != "mqtt") || r.Usage.Calls != 4 {
 			t.Errorf("from %s: got %q, want %q; %+v", c.origin, got, c.want, r)
 		}
 	}
@@ -374,7 +375,7 @@ func TestTurnIsOneRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		r, err := agent.Run(bus.WithCause(t.Context(), ev), e, agent.Task{Input: "to the dock"})
+		r, err := agent.Run(bus.WithCause(t.Context(), ev), e, agent.Task{Input: "to the dock", Origin: "test"})
 		if err != nil || r.Usage != (agent.Usage{Calls: 3, PromptTokens: 90, OutputTokens: 12}) {
 			t.Fatalf("got %v %+v", err, r.Usage)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/bus/origin"
 	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
@@ -343,7 +344,7 @@ func TestMarketOutcomes(t *testing.T) {
 		{"blocked", "nobody won", agent.Blocked, 40},
 		{"x", "nobody won", agent.Done, 30},
 	} {
-		r, err := e.Run(t.Context(), agent.Task{Input: c.task})
+		r, err := e.Run(t.Context(), agent.Task{Input: c.task, Origin: "test"})
 		if err != nil {
 			r.Status = agent.StatusOf(err)
 		}
@@ -425,7 +426,7 @@ func TestQuorumAtTimeout(t *testing.T) {
 func TestCooperation(t *testing.T) {
 	c := newCast(t)
 	s := society.New("x", society.Options{})
-	s.Put("api", "OLD-API")
+	s.Put(origin.With(context.Background(), "test"), "api", "OLD-API")
 	agree := m{"agree": true}
 	e := must(s.Cooperate(list{c.agent("a", draft("V1"), agree), c.agent("b", m{"agree": false, "draft": "V2"}, agree), c.agent("c", agree)},
 		&society.Cooperation{SharedTopics: []string{"api"}}))
@@ -476,7 +477,7 @@ func TestMerge(t *testing.T) {
 		t.Fatalf("got %+v, order %s", r, k.order())
 	}
 	has(t, k.prompts["a"][1], "filled in y differently", `Draft of b: {"y":2}`)
-	if got, _ := s.Get("plan"); !reflect.DeepEqual(got, r.Output) {
+	if got, _ := s.Get(t.Context(), "plan"); !reflect.DeepEqual(got, r.Output) {
 		t.Errorf("on the shelf is %v", got)
 	}
 
@@ -529,10 +530,10 @@ func TestCoopetition(t *testing.T) {
 	hasNot(t, c.prompts["mule"][1], "Your last draft")
 	hasNot(t, strings.Join(c.prompts["scout"], ""), "77")
 	hasNot(t, strings.Join(c.prompts["mule"], ""), "33")
-	if got, _ := s.Get("door"); got != "OPEN" {
+	if got, _ := s.Get(t.Context(), "door"); got != "OPEN" {
 		t.Errorf("on the shelf is %v", got)
 	}
-	if _, ok := s.Get("claim"); ok {
+	if _, ok := s.Get(t.Context(), "claim"); ok {
 		t.Error("a sealed claim lies on the shelf")
 	}
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"edged/agent/llm"
+	"edged/bus/origin"
 	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
@@ -18,7 +19,7 @@ import (
 func TestSeatsAreWhatRuns(t *testing.T) {
 	c := newCast(t)
 	s := society.New("x", society.Options{})
-	s.Put("art", "OLD")
+	s.Put(origin.With(context.Background(), "test"), "art", "OLD")
 	e := must(s.Connect(c.agent("boss", review("accept", "")), c.agent("worker", draft("d")), &society.Delegation{Instructions: "be quick", Shared: society.Shared{Artifacts: []society.Artifact{{Name: "art"}}}}))
 	seats, err := e.Seats("the task")
 	if err != nil || len(seats) != 3 || len(c.asked) != 0 {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"edged/agent"
-	"edged/agent/llm"
+	"edged/bus/origin"
 	"edged/workflow"
 	"edged/workflow/society/protocol"
 )
@@ -60,7 +60,8 @@ type run struct {
 	key     string
 	start   time.Time
 	cause   uint64
-	shelf   map[string]any
+	scope   *origin.Scope // whose words the interaction is made of; nil in a rehearsal
+	shelf   map[string]shelved
 	state   map[string]any
 
 	floor     *protocol.Floor
@@ -88,13 +89,12 @@ type run struct {
 	carry     []Work  // of the round before, that counts in this one
 	degraded  bool    // it came with less than it was to have
 
-	mu      sync.Mutex // guards the rest
-	gone    bool       // somebody who was left behind is still at it
-	n       int
-	turns   []Turn
-	usage   agent.Usage
-	tainted bool
-	passed  map[string]bool // drafts that guardrails let pass
+	mu     sync.Mutex // guards the rest
+	gone   bool       // somebody who was left behind is still at it
+	n      int
+	turns  []Turn
+	usage  agent.Usage
+	passed map[string]bool // drafts that guardrails let pass
 }
 
 // item is something that was said and may be shown.
@@ -127,12 +127,9 @@ func (i *Interaction) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	}
 	r := &run{i: i, s: i.s, rel: i.r, edge: i.e, task: t, start: time.Now(), shelf: i.s.shelved(),
 		last: map[string]Work{}, agreed: map[string]int{}, passed: map[string]bool{}, claimed: map[string]bool{}, cause: causeOf(ctx)}
-	trusted := i.s.o.Trusted
-	if trusted == nil {
-		trusted = llm.Trusted
-	}
-	r.foreign, r.durable = !trusted(t.Origin), workflow.Durable(ctx)
-	r.tainted = r.foreign || llm.Tainted(ctx)
+	ctx = origin.With(ctx, origin.Merge(t.Origin, origin.From(ctx)))
+	r.scope = origin.ScopeOf(ctx)
+	r.foreign, r.durable = !t.Origin.Trusted(i.s.trusted()), workflow.Durable(ctx)
 	if i.s.o.State != nil {
 		r.state = i.s.o.State(ctx)
 	}
@@ -526,7 +523,7 @@ func (r *run) result(ctx context.Context, v Verdict, err error) (agent.Result, e
 		res.Reply = agent.Task{Input: v.Output}.Text()
 	}
 	r.mu.Lock()
-	res.Usage, res.Tainted = r.usage, r.tainted
+	res.Usage, res.Origin = r.usage, r.whose()
 	for _, t := range r.turns {
 		res.Receipts = append(res.Receipts, t.Tools...)
 	}
@@ -544,7 +541,7 @@ func (r *run) result(ctx context.Context, v Verdict, err error) (agent.Result, e
 		return res, err
 	}
 	if res.Status == "" || res.Status == agent.Done {
-		r.shelve(v.Output)
+		r.shelve(ctx, v.Output)
 	}
 	return res, nil
 }
@@ -569,16 +566,16 @@ func child(w Work) agent.Result {
 }
 
 // shelve lays the outcome where the next edges find it.
-func (r *run) shelve(output any) {
+func (r *run) shelve(ctx context.Context, output any) {
 	if c, ok := r.rel.(*Coopetition); ok {
 		if m, ok := r.coop.Output.(map[string]any); ok {
 			for _, topic := range c.CooperateOn {
-				r.s.Put(topic, m[topic])
+				r.s.Put(ctx, topic, m[topic])
 			}
 		}
 		return
 	}
 	if list := r.rel.shared().Artifacts; len(list) > 0 && output != nil {
-		r.s.Put(list[0].Name, output)
+		r.s.Put(ctx, list[0].Name, output)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/bus/origin"
 	"edged/workflow"
 	"edged/workflow/society/protocol"
 )
@@ -55,7 +56,8 @@ type Turn struct {
 	Asked   int             `json:"asked"`             // how often the speaker was: 2 after a repair
 	Writes  bool            `json:"writes,omitempty"`  // it had tools that act
 	Left    bool            `json:"left,omitempty"`    // it ignored that its time was over
-	Tainted bool            `json:"tainted,omitempty"`
+	Origin  origin.Label    `json:"origin,omitempty"`  // whose words it had in its prompt, and read
+	Tainted bool            `json:"tainted,omitempty"` // of records that have no origin
 	Usage   agent.Usage     `json:"usage"`
 	Tools   []agent.Receipt `json:"tools,omitempty"`
 	Started time.Time       `json:"started"`

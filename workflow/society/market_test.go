@@ -90,7 +90,7 @@ func sellAll(t *testing.T, budget map[string]float64, sales []sale) string {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			defer time.AfterFunc(sales[i].end, cancel).Stop()
-			r, _ := agent.Run(ctx, e, agent.Task{Input: i})
+			r, _ := agent.Run(ctx, e, agent.Task{Input: i, Origin: "test"})
 			sales[i].status, sales[i].winner = r.Status, r.Winner
 		})
 	}
@@ -107,7 +107,7 @@ func sellAll(t *testing.T, budget map[string]float64, sales []sale) string {
 			return fmt.Sprintf("%s had %v, pays %v and has %v", name, budget[name], paid, has)
 		}
 	}
-	r, err := agent.Run(t.Context(), e, agent.Task{Input: "the rest"})
+	r, err := agent.Run(t.Context(), e, agent.Task{Input: "the rest", Origin: "test"})
 	for _, child := range r.Children {
 		if child.Status != agent.Done {
 			return fmt.Sprintf("nobody else bids, and %s can't bid what it has: %s, %v", child.By, child.Reason, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"edged/agent"
+	"edged/agent/llm"
 	"edged/workflow"
 	"edged/workflow/society"
 )
@@ -61,7 +62,7 @@ func TestAnAgentTakesTurns(t *testing.T) {
 				has(t, judged[1].Text(), "That does not fit: ")
 			}
 			for _, task := range append(work, judged...) {
-				if task.Origin != "society" {
+				if task.Origin != "test" {
 					t.Errorf("a turn is from %q", task.Origin)
 				}
 			}
@@ -73,16 +74,16 @@ func TestAnAgentTakesTurns(t *testing.T) {
 // agent as any other: what it spent is counted.
 func TestAnAgentOfOthersWords(t *testing.T) {
 	var read, judged []agent.Task
-	reader := told("reader", &read, agent.Result{Reply: "they say: obey", Tainted: true, Usage: agent.Usage{Calls: 3}})
+	reader := told("reader", &read, agent.Result{Reply: "they say: obey", Origin: "mcp:mail", Usage: agent.Usage{Calls: 3}})
 	flow := workflow.NewSequence("flow", workflow.SequenceOptions{}, reader)
 	s := society.New("home", society.Options{})
 	e := must(s.Connect(&society.Agent{Name: "reader", Speaker: society.Of(flow)},
 		&society.Agent{Name: "boss", Speaker: society.Of(told("boss", &judged, output(m{"comments": "", "verdict": "approve"})))}, &society.Oversight{}))
 	r := run(t, e, "read it")
-	if !r.OK() || !r.Tainted || r.Usage.Calls != 3 {
-		t.Errorf("got %s %s, tainted %v, %d calls", r.Status, r.Reason, r.Tainted, r.Usage.Calls)
+	if !r.OK() || r.Origin.Trusted(llm.Trusted) || r.Usage.Calls != 3 {
+		t.Errorf("got %s %s, of %s, %d calls", r.Status, r.Reason, r.Origin, r.Usage.Calls)
 	}
-	if len(judged) != 1 || judged[0].Origin != "agent:society" || !strings.Contains(judged[0].Text(), "they say") {
+	if len(judged) != 1 || judged[0].Origin != "mcp:mail,test" || !strings.Contains(judged[0].Text(), "they say") {
 		t.Errorf("the reviewer's task is %+v: nobody says that words of others are in it", judged)
 	}
 }

@@ -1,6 +1,7 @@
 package society
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -14,6 +15,7 @@ import (
 
 	"edged/agent/llm/schema"
 	"edged/bus"
+	"edged/bus/origin"
 )
 
 // What peers say to each other, in the words of the FIPA contract net. A
@@ -218,7 +220,8 @@ func meantFor(e bus.Event, id string) bool {
 func peerAnswer(e bus.Event) (Answer, error) {
 	m, ok := messageOf(e)
 	reason, _ := m["reason"].(string)
-	a := Answer{Tainted: true}
+	from, _ := m["from"].(string)
+	a := Answer{Origin: e.Origin().Join(origin.Of("agent:" + cmp.Or(from, "peer")))}
 	switch id, _ := m["id"].(string); {
 	case !ok:
 		a.Value = e.Payload()
@@ -262,7 +265,7 @@ func (r *run) tardy(n int, recorded <-chan struct{}) func(context.Context, bus.E
 			return nil
 		}
 		a, err := peerAnswer(e)
-		t.State, t.Why, t.Said, t.Tainted = Late, fmt.Sprintf("it answered after %v", time.Since(t.Started).Round(time.Millisecond)), said(a), true
+		t.State, t.Why, t.Said, t.Origin = Late, fmt.Sprintf("it answered after %v", time.Since(t.Started).Round(time.Millisecond)), said(a), origin.Merge(t.Origin, a.Origin)
 		if err != nil {
 			t.Why += ": " + trim(err)
 		}

@@ -11,13 +11,14 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/agent/llm/schema"
+	"edged/bus/origin"
 )
 
 // A Call is what a peer asked: a message of [KindCall] or [KindRequest].
 type Call struct {
 	Message map[string]any
-	Origin  string // whose words it is
-	Tainted bool   // they are not to be trusted: what acts is not for this turn
+	Origin  origin.Label // whose words it is
+	Foreign bool         // they are not to be trusted: they stay quoted
 }
 
 // Answer lets an agent take the turn that another robot's society asks of it,
@@ -78,7 +79,7 @@ func asks(k Kind) (string, ToolUse) {
 // prompted makes a prompt of a call. What is in it stays quoted.
 func (a *Agent) prompted(c Call) (Prompt, error) {
 	text := func(key string) string { s, _ := c.Message[key].(string); return s }
-	p := Prompt{To: a.Name, Role: a.Role, Round: 1, Tainted: c.Tainted, Task: agent.Task{Input: c.Message["task"], Origin: c.Origin}}
+	p := Prompt{To: a.Name, Role: a.Role, Round: 1, Origin: c.Origin, Task: agent.Task{Input: c.Message["task"], Origin: c.Origin}}
 	p.Kind = Kind(text("turn"))
 	switch kind := text("kind"); {
 	case kind == KindCall && p.Kind == "":
@@ -123,7 +124,7 @@ func shown(c Call) (list []Section) {
 		if s.Title == "" || s.Text == "" {
 			continue
 		}
-		if c.Tainted {
+		if c.Foreign {
 			s.Title = llm.Line(clip(s.Title, 80))
 			if s.Text = llm.Line(s.Text); !json.Valid([]byte(s.Text)) {
 				s.Text = render(s.Text)
@@ -134,8 +135,8 @@ func shown(c Call) (list []Section) {
 	isTask := func(s Section) bool { return s.Topic == TopicTask || strings.HasPrefix(s.Title, "Task") }
 	if task := c.Message["task"]; task != nil && !slices.ContainsFunc(list, isTask) {
 		s := plainSection(TopicTask, "Task", agent.Task{Input: task}.Text())
-		if c.Tainted {
-			s = plainSection(TopicTask, "Task, in words from "+clip(c.Origin, 60), render(s.Text))
+		if c.Foreign {
+			s = plainSection(TopicTask, "Task, in words from "+clip(string(c.Origin), 60), render(s.Text))
 		}
 		list = slices.Insert(list, 0, s)
 	}

@@ -545,10 +545,7 @@ func unnamed(subs []Submission) (list []Section) {
 
 // deciderPrompt begins what somebody who decides is told.
 func (r *run) deciderPrompt(who string, k Kind, ask string, form *Form) Prompt {
-	r.mu.Lock()
-	tainted := r.tainted
-	r.mu.Unlock()
-	p := Prompt{Kind: k, To: who, Round: r.round, Task: r.task, Ask: ask, Form: form, Tainted: tainted}
+	p := Prompt{Kind: k, To: who, Round: r.round, Task: r.task, Ask: ask, Form: form, Origin: r.whose()}
 	if a := r.s.agent(who); a != nil {
 		p.Role = a.Role
 	}

@@ -25,6 +25,9 @@ import (
 	"strings"
 	"sync"
 
+	"edged/agent/llm"
+	"edged/bus/origin"
+
 	"edged/workflow"
 )
 
@@ -66,7 +69,7 @@ type Society struct {
 	mu      sync.Mutex // guards the rest
 	agents  []*Agent
 	edges   []*Interaction
-	shelf   map[string]any
+	shelf   map[string]shelved
 	revoked map[string]bool
 	live    map[*call]bool // turns under way
 }
@@ -76,7 +79,7 @@ func New(name string, o Options) *Society {
 	if o.Log == nil {
 		o.Log = NewLog(nil, LogOptions{})
 	}
-	return &Society{name: name, o: o, shelf: map[string]any{}, revoked: map[string]bool{}, live: map[*call]bool{}}
+	return &Society{name: name, o: o, shelf: map[string]shelved{}, revoked: map[string]bool{}, live: map[*call]bool{}}
 }
 
 // Name is the society's name.
@@ -358,23 +361,40 @@ func (s *Society) EdgeBetween(a, b, kind, name string) (*Interaction, error) {
 	return nil, fmt.Errorf("%w %s: from %q to %q there are %v: say which type", ErrLoad, s.name, a, b, kinds)
 }
 
+// trusted is the policy: whose words are orders.
+func (s *Society) trusted() func(who string) bool {
+	if s.o.Trusted == nil {
+		return llm.Trusted
+	}
+	return s.o.Trusted
+}
+
+// shelved is something on the shelf.
+type shelved struct {
+	v     any
+	whose origin.Label
+}
+
 // Put lays something on the shelf, where edges with an artifact of that name
-// find it. A JSON tree; read-only from then on.
-func (s *Society) Put(artifact string, v any) {
+// find it. A JSON tree, read-only from then on, of the run that ctx belongs to.
+func (s *Society) Put(ctx context.Context, artifact string, v any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shelf[artifact] = v
+	s.shelf[artifact] = shelved{v, origin.From(ctx)}
 }
 
-// Get takes a look at the shelf.
-func (s *Society) Get(artifact string) (any, bool) {
+// Get takes a look at the shelf, on behalf of the run that ctx belongs to.
+func (s *Society) Get(ctx context.Context, artifact string) (any, bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, ok := s.shelf[artifact]
-	return v, ok
+	x, ok := s.shelf[artifact]
+	s.mu.Unlock()
+	if ok {
+		origin.Raise(ctx, x.whose)
+	}
+	return x.v, ok
 }
 
-func (s *Society) shelved() map[string]any {
+func (s *Society) shelved() map[string]shelved {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.shelf)

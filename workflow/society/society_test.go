@@ -120,7 +120,7 @@ func must[T any](v T, err error) T {
 
 func run(t *testing.T, a agent.Agent, task string) agent.Result {
 	t.Helper()
-	r, _ := agent.Run(t.Context(), a, agent.Task{Input: task})
+	r, _ := agent.Run(t.Context(), a, agent.Task{Input: task, Origin: "test"})
 	return r
 }
 
@@ -393,7 +393,7 @@ func TestStoppedFromOutside(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		r, err := agent.Run(ctx, e, agent.Task{Input: "go"})
+		r, err := agent.Run(ctx, e, agent.Task{Input: "go", Origin: "test"})
 		if r.Status != agent.Timeout || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 1050*time.Millisecond {
 			t.Errorf("got %s after %v: %v", r.Status, time.Since(start), err)
 		}
@@ -453,7 +453,7 @@ func ExampleSociety() {
 		fmt.Println(err)
 		return
 	}
-	r, _ := agent.Run(context.Background(), edge, agent.Task{Input: "a way to the dock"})
+	r, _ := agent.Run(context.Background(), edge, agent.Task{Input: "a way to the dock", Origin: "test"})
 	fmt.Println(r.Status, r.Reply)
 	// Output: done by the hall
 }

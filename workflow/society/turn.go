@@ -13,6 +13,7 @@ import (
 	"edged/agent/llm"
 	"edged/agent/llm/schema"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/workflow"
 )
 
@@ -119,6 +120,9 @@ func (t *Turn) settled(w Work) {
 func (r *run) recall(t Turn, p Prompt, read func(map[string]any) (Work, error)) (Turn, map[string]any, Work) {
 	var v map[string]any
 	var w Work
+	if t.Tainted { // recorded when that was all that was known
+		t.Tainted, t.Origin = false, origin.Merge(t.Origin, origin.Of("agent:"+t.Speaker))
+	}
 	if t.State == OK {
 		if t.Raw != nil { // it goes the way it went
 			t.Answer, t.Raw = t.Raw, nil
@@ -148,7 +152,9 @@ func (r *run) note(t Turn) {
 	r.usage.Calls += t.Usage.Calls
 	r.usage.PromptTokens += t.Usage.PromptTokens
 	r.usage.OutputTokens += t.Usage.OutputTokens
-	r.tainted = r.tainted || t.Tainted
+	if r.scope != nil && t.Origin != "" {
+		r.scope.Raise(t.Origin)
+	}
 }
 
 // answer asks a speaker, once more if what it says can't be used.
@@ -166,7 +172,7 @@ func (r *run) answer(ctx context.Context, a *Agent, p Prompt, t *Turn, at seat, 
 		t.Usage.PromptTokens += ans.Usage.PromptTokens
 		t.Usage.OutputTokens += ans.Usage.OutputTokens
 		t.Tools = append(t.Tools, ans.Receipts...)
-		t.Tainted = t.Tainted || ans.Tainted
+		t.Origin = origin.Merge(t.Origin, ans.Origin)
 		if over(ctx, t, err) {
 			return nil, Work{}
 		}
@@ -254,7 +260,7 @@ func (r *run) call(ctx context.Context, a *Agent, p Prompt, at seat) (Answer, bo
 		return Answer{}, false, errRevoked
 	}
 	defer r.s.delist(c)
-	ctx = llm.Apart(context.WithValue(ctx, seatKey{}, at), p.Tainted)
+	ctx = llm.Apart(origin.With(context.WithValue(ctx, seatKey{}, at), p.Origin))
 	done := make(chan reply, 1)
 	go func() {
 		var out reply
@@ -265,6 +271,7 @@ func (r *run) call(ctx context.Context, a *Agent, p Prompt, at seat) (Answer, bo
 			done <- out
 		}()
 		out.a, out.err = a.Speaker.Speak(ctx, p)
+		out.a.Origin = origin.Merge(out.a.Origin, origin.From(ctx))
 	}()
 	select {
 	case out := <-done:
@@ -418,7 +425,7 @@ func Emit(ctx context.Context, name string, payload any) error {
 		return fmt.Errorf("%w: %s: nobody has a turn here", ErrEvent, name)
 	}
 	t := Turn{Run: r.id, Path: r.path, Society: r.s.name, Edge: r.i.name, N: at.n, Round: at.round, Speaker: who,
-		Kind: toEvent, Verdict: name, State: OK, Sealed: at.sealed, Started: time.Now().UTC()}
+		Kind: toEvent, Verdict: name, State: OK, Origin: origin.From(ctx), Sealed: at.sealed, Started: time.Now().UTC()}
 	if !r.i.listed(name) {
 		t.State, t.Why = Refused, fmt.Sprintf("event %q is not listed on this edge", name)
 		r.note(t)

@@ -17,6 +17,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/workflow"
 	"edged/workflow/society"
 	"edged/workflow/society/protocol"
@@ -214,10 +215,10 @@ func TestNobodySeesWhatItMustNot(t *testing.T) {
 		if err := s.Add(mk("lead")); err != nil {
 			t.Fatal(err)
 		}
-		s.Put("art", p.token("shelf", ""))
+		s.Put(origin.With(context.Background(), "test"), "art", p.token("shelf", ""))
 		e := p.edge(t, s, members, mk("judge"), cast)
 		task := p.token("task", "")
-		r, _ := agent.Run(context.Background(), e, agent.Task{Input: task})
+		r, _ := agent.Run(context.Background(), e, agent.Task{Input: task, Origin: "test"})
 		synctest.Wait() // peers have heard what came of it
 		for _, x := range p.shown {
 			p.look(t, got, x.viewer, "a prompt", x.text, x.round)

@@ -33,6 +33,7 @@ import (
 	"edged/agent/llm"
 	"edged/agent/llm/schema"
 	"edged/agent/llm/wire"
+	"edged/bus/origin"
 )
 
 // ErrServer is wrapped by every failure of a server: it can't be reached, it
@@ -167,7 +168,7 @@ func (c *Client) tool(t *mcp.Tool) (llm.Tool, error) {
 	}
 	out := llm.Tool{
 		Name: c.o.Prefix + t.Name, Doc: words(t.Description, maxDoc), Params: params,
-		Effect: llm.Write, Foreign: true, Origin: c.origin(), Timeout: c.o.Timeout,
+		Effect: llm.Write, Origin: c.origin(), Timeout: c.o.Timeout,
 		Do: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 			return c.call(ctx, t.Name, args)
 		},
@@ -205,12 +206,12 @@ func words(s string, most int) string {
 }
 
 // origin names the server as the words of its tools are labelled.
-func (c *Client) origin() string {
+func (c *Client) origin() origin.Label {
 	if command, stdio := strings.CutPrefix(c.where, "stdio:"); stdio {
-		return "mcp:" + filepath.Base(strings.Fields(command)[0])
+		return origin.Of("mcp:" + filepath.Base(strings.Fields(command)[0]))
 	}
 	if u, err := url.Parse(c.where); err == nil {
-		return "mcp:" + u.Host
+		return origin.Of("mcp:" + u.Host)
 	}
 	return "mcp:server"
 }

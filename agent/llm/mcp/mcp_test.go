@@ -20,6 +20,7 @@ import (
 
 	"edged/agent/llm"
 	"edged/agent/llm/mcp"
+	"edged/bus/origin"
 )
 
 // The test program is also the stdio server.
@@ -109,8 +110,8 @@ func TestToolsOfAServer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			k := connect(t, c.where, c.o)
 			lamp, temp := tool(t, k, "set_light"), tool(t, k, "temperature")
-			if lamp.Effect != llm.Write || temp.Effect != llm.Read || !lamp.Foreign {
-				t.Errorf("effects %q %q, foreign %v; want write, read, true", lamp.Effect, temp.Effect, lamp.Foreign)
+			if lamp.Effect != llm.Write || temp.Effect != llm.Read || lamp.Origin == "" {
+				t.Errorf("effects %q %q, origin %q; want write, read, the server", lamp.Effect, temp.Effect, lamp.Origin)
 			}
 			if lamp.Doc != `The server says: "Switch a lamp."` || !strings.Contains(string(lamp.Params), `"kitchen"`) {
 				t.Errorf("got %q %s", lamp.Doc, lamp.Params)
@@ -302,7 +303,7 @@ func TestWordsOfAServer(t *testing.T) {
 	t.Cleanup(web.Close)
 	k := connect(t, web.URL, mcp.Options{})
 	files := tool(t, k, "files")
-	if want := "mcp:" + strings.TrimPrefix(web.URL, "http://"); files.Origin != want || llm.Trusted(files.Origin) {
+	if want := "mcp:" + strings.TrimPrefix(web.URL, "http://"); files.Origin != origin.Of(want) || files.Origin.Trusted(llm.Trusted) {
 		t.Errorf("origin %q, want %q, which is not trusted", files.Origin, want)
 	}
 	if !strings.HasPrefix(files.Doc, `The server says: "Lists files.`) || len(files.Doc) > 400 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"edged/bus/origin"
 )
 
 // An Episode is something that happened: a task and how it ended.
@@ -22,6 +24,8 @@ type Episode struct {
 	Outcome      string    `json:"outcome"` // as in agent.Status
 	Reply        string    `json:"reply,omitempty"`
 	Tags         []string  `json:"tags,omitempty"`
+
+	Origin origin.Label `json:"origin,omitempty"` // whose words it is; set by Happened if empty
 }
 
 // maxEpisodeText is how much of task and reply is kept, in bytes.
@@ -54,7 +58,7 @@ func (m *Memory) Happened(ctx context.Context, e Episode) (Episode, error) {
 	}
 	e.Time = e.Time.UTC().Round(0)
 	e.Task, e.Reply = shorten(e.Task, maxEpisodeText), shorten(e.Reply, maxEpisodeText)
-	e.Tags = slices.Clone(e.Tags)
+	e.Tags, e.Origin = slices.Clone(e.Tags), whose(ctx, e.Origin)
 	b, err := json.Marshal(e)
 	if err != nil {
 		return Episode{}, fmt.Errorf("memory: episode: %w", err)
@@ -119,7 +123,7 @@ func (m *Memory) Episodes(ctx context.Context, q EpisodeQuery) ([]Episode, error
 	}
 	m.mu.RUnlock()
 	if q.Text == "" || len(out) == 0 {
-		return out, ctx.Err()
+		return lived(ctx, out), ctx.Err()
 	}
 	texts := make([]string, len(out))
 	for i, e := range out {
@@ -140,47 +144,88 @@ func (m *Memory) Episodes(ctx context.Context, q EpisodeQuery) ([]Episode, error
 	for _, i := range order[:min(limit, len(order))] {
 		likest = append(likest, out[i])
 	}
-	return likest, nil
+	return lived(ctx, likest), nil
+}
+
+// lived gives episodes to the run that ctx belongs to.
+func lived(ctx context.Context, list []Episode) []Episode {
+	for i := range list {
+		if list[i].Origin == "" {
+			list[i].Origin = ours
+		}
+		origin.Raise(ctx, list[i].Origin)
+	}
+	return list
 }
 
 // Note appends a line to a note, which it makes if there is none. If the note
 // gets too long the oldest lines go. It is on disk when Note returns.
 func (m *Memory) Note(ctx context.Context, scope, key, line string) error {
-	return m.rewrite(ctx, scope, key, func(old string) string {
-		if old != "" && !strings.HasSuffix(old, "\n") {
-			old += "\n"
+	return m.rewrite(ctx, scope, key, func(old note) note {
+		if old.text != "" && !strings.HasSuffix(old.text, "\n") {
+			old.text += "\n"
 		}
-		return old + line + "\n"
+		return note{old.text + line + "\n", origin.Merge(old.whose, whose(ctx, ""))}
 	})
+}
+
+// note is a text that grows, and whose words it is.
+type note struct {
+	text  string
+	whose origin.Label // "" = from before origins were kept
+}
+
+// A note's record is its text; with an origin, that in front, between two NULs.
+func (n note) record() []byte {
+	if n.text == "" || n.whose == "" {
+		return []byte(n.text)
+	}
+	return []byte("\x00" + string(n.whose) + "\x00" + n.text)
+}
+
+func readNote(v []byte) note {
+	if rest, ok := strings.CutPrefix(string(v), "\x00"); ok {
+		if whose, text, ok := strings.Cut(rest, "\x00"); ok {
+			return note{text, origin.Parse(whose)}
+		}
+	}
+	return note{text: string(v)}
 }
 
 // SetNote replaces a note's text; the empty text takes it away.
 func (m *Memory) SetNote(ctx context.Context, scope, key, text string) error {
-	return m.rewrite(ctx, scope, key, func(string) string { return text })
+	return m.rewrite(ctx, scope, key, func(note) note { return note{text, whose(ctx, "")} })
 }
 
 // GetNote gives a note's text, empty if there is none.
-func (m *Memory) GetNote(scope, key string) string {
+func (m *Memory) GetNote(ctx context.Context, scope, key string) string {
 	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.notes[name(roomNote, cmp.Or(scope, Home), key)]
+	n := m.notes[name(roomNote, cmp.Or(scope, Home), key)]
+	m.mu.RUnlock()
+	if n.whose != "" {
+		origin.Raise(ctx, n.whose)
+	}
+	return n.text
 }
 
 // Notes gives the keys of a scope's notes, sorted.
-func (m *Memory) Notes(scope string) []string {
+func (m *Memory) Notes(ctx context.Context, scope string) []string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var out []string
-	for n := range m.notes {
+	for n, x := range m.notes {
 		if key, ok := strings.CutPrefix(n, name(roomNote, cmp.Or(scope, Home), "")); ok {
 			out = append(out, key)
+			if x.whose != "" {
+				origin.Raise(ctx, x.whose)
+			}
 		}
 	}
 	slices.Sort(out)
 	return out
 }
 
-func (m *Memory) rewrite(ctx context.Context, scope, key string, change func(old string) string) error {
+func (m *Memory) rewrite(ctx context.Context, scope, key string, change func(old note) note) error {
 	scope = cmp.Or(scope, Home)
 	if err := valid("scope", scope); err != nil {
 		return err
@@ -198,16 +243,18 @@ func (m *Memory) rewrite(ctx context.Context, scope, key string, change func(old
 	old, have := m.notes[at]
 	count := len(m.notes)
 	m.mu.RUnlock()
-	text := newest(strings.ToValidUTF8(change(old), "\uFFFD"), m.opt.NoteSize)
+	n := change(old)
+	n.text = newest(strings.ToValidUTF8(n.text, "\uFFFD"), m.opt.NoteSize)
+	text := n.text
 	if !have && text != "" && count >= m.opt.Notes {
 		return fmt.Errorf("memory: note %s: %w: %d notes", key, ErrFull, count)
 	}
 	// Deleting may wait in the store's window; an empty note may not.
-	if err := m.put(ctx, at, []byte(text), true); err != nil {
+	if err := m.put(ctx, at, n.record(), true); err != nil {
 		return fmt.Errorf("memory: note %s: %w", key, err)
 	}
 	m.mu.Lock()
-	m.notes[at] = text
+	m.notes[at] = n
 	if text == "" {
 		delete(m.notes, at)
 	}

@@ -10,6 +10,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // A Fact is something that holds for a span of time.
@@ -22,6 +24,8 @@ type Fact struct {
 	Until time.Time `json:"until,omitzero"` // it holds no more; zero is open
 	Known time.Time `json:"known"`          // since when we know; set by Remember
 	By    string    `json:"by,omitempty"`   // who said so
+
+	Origin origin.Label `json:"origin,omitempty"` // whose words it is; set by Remember if empty
 }
 
 // version is one thing that was said about a key. Later ones outdo earlier
@@ -33,7 +37,21 @@ type version struct {
 	Until time.Time       `json:"until,omitzero"`
 	Known time.Time       `json:"known"`
 	By    string          `json:"by,omitempty"`
+
+	Origin origin.Label `json:"origin,omitempty"`
 }
+
+// whose is whose words a version is. One that doesn't say is of a time when
+// nothing was remembered of what others said.
+func (v *version) whose() origin.Label {
+	if v.Origin == "" {
+		return ours
+	}
+	return v.Origin
+}
+
+// ours is what was kept before origins were.
+const ours origin.Label = "script"
 
 // history is the record of a key: what was said of it, oldest first. It is
 // never changed, but replaced.
@@ -105,7 +123,7 @@ func (h *history) fact(v *version, from, until time.Time) Fact {
 	if err := decode(v.Value, &value); err != nil {
 		value = string(v.Value)
 	}
-	return Fact{h.Scope, h.Key, tree(value), slices.Clone(v.Tags), from, until, v.Known, v.By}
+	return Fact{h.Scope, h.Key, tree(value), slices.Clone(v.Tags), from, until, v.Known, v.By, v.whose()}
 }
 
 // Remember keeps a fact and gives it as it is kept. What was known of its key
@@ -122,7 +140,18 @@ func (m *Memory) remember(ctx context.Context, room string, f Fact) (Fact, error
 	if err != nil {
 		return Fact{}, err
 	}
-	return m.say(ctx, room, f.Scope, f.Key, version{Value: value, Tags: f.Tags, From: f.From, Until: f.Until, By: f.By})
+	return m.say(ctx, room, f.Scope, f.Key, version{Value: value, Tags: f.Tags, From: f.From, Until: f.Until, By: f.By, Origin: whose(ctx, f.Origin)})
+}
+
+// whose is the origin of what is kept: as it is given, else that of the run.
+func whose(ctx context.Context, given origin.Label) origin.Label {
+	if given == "" {
+		given = origin.From(ctx)
+	}
+	if given == "" {
+		return origin.Unknown
+	}
+	return given
 }
 
 // check looks at a fact that comes from outside.
@@ -206,7 +235,7 @@ func (m *Memory) say(ctx context.Context, room, scope, key string, v version) (F
 
 // same reports whether two versions say the same.
 func (v *version) same(o version) bool {
-	return bytes.Equal(v.Value, o.Value) && slices.Equal(v.Tags, o.Tags)
+	return bytes.Equal(v.Value, o.Value) && slices.Equal(v.Tags, o.Tags) && v.whose() == o.whose()
 }
 
 // Forget ends a fact now: it held until now, and it stays known that it did.
@@ -279,7 +308,7 @@ func (m *Memory) drop(ctx context.Context, room, at, key string) error {
 
 // History gives everything that was said of a key, oldest first, with nil as
 // the value of what was forgotten.
-func (m *Memory) History(scope, key string) []Fact {
+func (m *Memory) History(ctx context.Context, scope, key string) []Fact {
 	m.mu.RLock()
 	h := m.keys[name(roomFact, cmp.Or(scope, Home), key)]
 	m.mu.RUnlock()
@@ -294,6 +323,7 @@ func (m *Memory) History(scope, key string) []Fact {
 			continue
 		}
 		out = append(out, h.fact(v, v.From, v.Until))
+		origin.Raise(ctx, v.whose())
 	}
 	return out
 }

@@ -66,7 +66,7 @@ func TestTwoTimes(t *testing.T) {
 			t.Errorf("in the kitchen from %v until %v, want the first hour", f.From.Sub(start), f.Until.Sub(start))
 		}
 		var said []any
-		for _, f := range m.History("home", "cup") {
+		for _, f := range m.History(t.Context(), "home", "cup") {
 			said = append(said, f.Value)
 		}
 		if want := []any{"kitchen", "hall", nil}; !reflect.DeepEqual(said, want) {
@@ -101,7 +101,7 @@ func TestSameAgain(t *testing.T) {
 	for range 5 {
 		must[memory.Fact](t)(m.Remember(t.Context(), memory.Fact{Key: "cup", Value: map[string]any{"b": int64(1), "a": nil}, Tags: []string{"Dishes"}}))
 	}
-	if n := len(m.History("home", "cup")); n != 1 || len(s.sync) != 1 {
+	if n := len(m.History(t.Context(), "home", "cup")); n != 1 || len(s.sync) != 1 {
 		t.Errorf("%d versions and %d writes, want one of each", n, len(s.sync))
 	}
 }

@@ -75,7 +75,7 @@ type Memory struct {
 	keys     map[string]*history // by name in the store
 	count    map[string]int      // of histories, by kind
 	episodes []Episode           // oldest first
-	notes    map[string]string   // by name in the store
+	notes    map[string]note     // by name in the store
 	damaged  map[string]bool     // names of records that can't be read
 	aside    int                 // set aside before
 }
@@ -109,7 +109,7 @@ func Open(ctx context.Context, s Store, o Options) (*Memory, error) {
 	m := &Memory{
 		store: s, opt: o, writing: make(chan struct{}, 1),
 		similar: recall.NewSimilar(recall.Options{Embedder: o.Embedder, Vector: o.Vector, Words: o.Words, Cache: 2*o.Facts + o.Episodes}),
-		keys:    map[string]*history{}, count: map[string]int{}, notes: map[string]string{}, damaged: map[string]bool{},
+		keys:    map[string]*history{}, count: map[string]int{}, notes: map[string]note{}, damaged: map[string]bool{},
 	}
 	for name, v := range s.All() {
 		if err := ctx.Err(); err != nil {
@@ -148,7 +148,7 @@ func (m *Memory) load(room, name string, v []byte) bool {
 			return false
 		}
 		if len(v) > 0 { // else only its deletion is missing
-			m.notes[name] = string(v)
+			m.notes[name] = readNote(v)
 		}
 	default:
 		return false

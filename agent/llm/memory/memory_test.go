@@ -204,7 +204,7 @@ func TestBounds(t *testing.T) {
 	for i := range 5 {
 		must[memory.Fact](t)(m.Remember(t.Context(), memory.Fact{Key: "a", Value: i}))
 	}
-	if h := m.History("", "a"); len(h) != 3 || h[2].Value != int64(4) {
+	if h := m.History(t.Context(), "", "a"); len(h) != 3 || h[2].Value != int64(4) {
 		t.Errorf("history is %v, want the last three", h)
 	}
 	must[memory.Fact](t)(m.Remember(t.Context(), memory.Fact{Key: "b", Value: 1}))
@@ -225,14 +225,14 @@ func TestBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := m.GetNote("", "log"); got != "line 7\nline 8\n" {
+	if got := m.GetNote(t.Context(), "", "log"); got != "line 7\nline 8\n" {
 		t.Errorf("the note is %q, want the newest lines", got)
 	}
 	if err := m.Note(t.Context(), "", "more", "x"); !errors.Is(err, memory.ErrFull) {
 		t.Errorf("got error %v, want %v", err, memory.ErrFull)
 	}
-	if err := m.SetNote(t.Context(), "", "log", ""); err != nil || len(m.Notes("")) != 0 {
-		t.Errorf("notes %v and error %v, want none", m.Notes(""), err)
+	if err := m.SetNote(t.Context(), "", "log", ""); err != nil || len(m.Notes(t.Context(), "")) != 0 {
+		t.Errorf("notes %v and error %v, want none", m.Notes(t.Context(), ""), err)
 	}
 }
 
@@ -313,10 +313,10 @@ func TestPreferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if got := m.Preferences("anna"); !reflect.DeepEqual(got, map[string]any{"volume": 0.3}) {
+		if got := m.Preferences(t.Context(), "anna"); !reflect.DeepEqual(got, map[string]any{"volume": 0.3}) {
 			t.Errorf("got %v, want the volume", got)
 		}
-		if v, ok := m.Preference("annabel", "volume"); !ok || v != int64(1) {
+		if v, ok := m.Preference(t.Context(), "annabel", "volume"); !ok || v != int64(1) {
 			t.Errorf("got %v, want 1", v)
 		}
 		if hits := must[[]memory.Hit](t)(m.Recall(t.Context(), memory.Query{})); len(hits) != 0 {
@@ -459,7 +459,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s := m.Status(); s.Facts != 5 || s.Episodes != 160 || strings.Count(m.GetNote("", "n"), "\n") != 160 {
+	if s := m.Status(); s.Facts != 5 || s.Episodes != 160 || strings.Count(m.GetNote(t.Context(), "", "n"), "\n") != 160 {
 		t.Errorf("got %+v, want 5 facts, 160 episodes and as many lines", s)
 	}
 }

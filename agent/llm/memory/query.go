@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"edged/bus/origin"
 )
 
 // A Query says which facts are wanted: those that fit everything that is set.
@@ -43,7 +45,7 @@ func (m *Memory) Recall(ctx context.Context, q Query) ([]Hit, error) {
 	hits := m.matching(q)
 	if q.Text == "" {
 		sort.Slice(hits, func(i, j int) bool { return hits[i].before(&hits[j]) })
-		return hits[:min(len(hits), cmp.Or(q.Limit, 10))], ctx.Err()
+		return heard(ctx, hits[:min(len(hits), cmp.Or(q.Limit, 10))]), ctx.Err()
 	}
 	// Everything else was asked first: what is forgotten or of another scope
 	// takes nobody's place among the likest.
@@ -63,7 +65,15 @@ func (m *Memory) Recall(ctx context.Context, q Query) ([]Hit, error) {
 	}
 	hits = slices.DeleteFunc(hits, func(h Hit) bool { return h.Score < enough })
 	sort.Slice(hits, func(i, j int) bool { return hits[i].before(&hits[j]) })
-	return hits[:min(len(hits), cmp.Or(q.Limit, 10))], nil
+	return heard(ctx, hits[:min(len(hits), cmp.Or(q.Limit, 10))]), nil
+}
+
+// heard gives facts to the run that ctx belongs to: it is of their words, too.
+func heard(ctx context.Context, hits []Hit) []Hit {
+	for _, h := range hits {
+		origin.Raise(ctx, h.Origin)
+	}
+	return hits
 }
 
 // matching gives the facts that fit all but the text.
@@ -124,8 +134,9 @@ func (m *Memory) Prefer(ctx context.Context, who, key string, value any) error {
 	return err
 }
 
-// Preference gives what somebody likes.
-func (m *Memory) Preference(who, key string) (any, bool) {
+// Preference gives what somebody likes. Like all that is read here it is on
+// behalf of the run that ctx belongs to.
+func (m *Memory) Preference(ctx context.Context, who, key string) (any, bool) {
 	m.mu.RLock()
 	h := m.keys[name(roomPrefer, who, key)]
 	m.mu.RUnlock()
@@ -136,11 +147,15 @@ func (m *Memory) Preference(who, key string) (any, bool) {
 	if v.Value == nil {
 		return nil, false
 	}
-	return h.fact(v, v.From, v.Until).Value, true
+	f := h.fact(v, v.From, v.Until)
+	if !origin.Wordless(f.Value) {
+		origin.Raise(ctx, f.Origin)
+	}
+	return f.Value, true
 }
 
 // Preferences gives all that somebody likes, by key.
-func (m *Memory) Preferences(who string) map[string]any {
+func (m *Memory) Preferences(ctx context.Context, who string) map[string]any {
 	out := map[string]any{}
 	m.mu.RLock()
 	var keys []string
@@ -151,7 +166,7 @@ func (m *Memory) Preferences(who string) map[string]any {
 	}
 	m.mu.RUnlock()
 	for _, k := range keys {
-		if v, ok := m.Preference(who, k); ok {
+		if v, ok := m.Preference(ctx, who, k); ok {
 			out[k] = v
 		}
 	}

@@ -101,6 +101,48 @@ func (s *Schema) Bound() *Schema {
 	return &c
 }
 
+// Bare gives a copy without what its author says in words: descriptions,
+// choices, defaults and patterns that are not single plain words, and
+// properties whose names are not.
+func (s *Schema) Bare() *Schema {
+	c := *s
+	c.Doc = ""
+	if slices.ContainsFunc(c.Enum, func(v any) bool { return !word(v) }) {
+		c.Enum = nil
+	}
+	if c.HasDefault && !word(c.Default) {
+		c.HasDefault, c.Default = false, nil
+	}
+	c.Pattern, c.pattern = "", nil
+	if c.Items != nil {
+		c.Items = c.Items.Bare()
+	}
+	c.Properties = nil
+	for _, p := range s.Properties {
+		if word(p.Name) {
+			p.Schema = p.Schema.Bare()
+			c.Properties = append(c.Properties, p)
+		}
+	}
+	return c.Bound()
+}
+
+// word reports whether a value is a number, or a name of one word.
+func word(v any) bool {
+	switch v := v.(type) {
+	case nil, bool, int64, float64:
+		return true
+	case string:
+		for _, r := range v {
+			if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.' {
+				return false
+			}
+		}
+		return len(v) <= 40
+	}
+	return false
+}
+
 // patternLimit gives the longest text a whole-text pattern takes, in
 // characters, or -1 if there is no limit.
 func patternLimit(pattern string) int {
