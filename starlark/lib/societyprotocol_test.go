@@ -183,6 +183,18 @@ def test_market():
     e.run("go")
     assert.true("Draft of c: {\"price\":5}" in heard("d", 0))
 
+def test_who_asks_least_is_paid():
+    def bidder(name, *costs):
+        def bid(task, turn):
+            n = bb.incr("box/bids/" + name)
+            bb.set("box/heard/" + name, bb.get("box/heard/" + name, []) + [turn.prompt])
+            return {"cost": costs[n - 1]}
+        return Agent(name, fn = bid)
+    m = Market(bid = {"cost": "(int, 0..1000)"}, budget = 100)
+    e = Society("x").compete([bidder("a", 30, 500), bidder("b", 60, 20)], Competition(protocol = m, resolve = BestScore("cost", highest = False)))
+    assert.eq([e.run("one").winner, e.run("two").winner], ["a", "b"])  # who is paid may ask for more than it has
+    assert.true("Your balance: 130" in heard("a", 1) and "Your balance: 100" in heard("b", 1), msg = heard("a", 1))
+
 def test_markets_at_once():
     def slow(task):
         sleep("5s")

@@ -32,6 +32,31 @@ def test_labels():
 `)
 }
 
+// TestSocietyQuorum: who is missing is named, whatever became of it.
+func TestSocietyQuorum(t *testing.T) {
+	play(t, `
+-- main_test.star --
+`+matrixHelp+`
+def test_quorum():
+    a = cast(a = [draft("ONE")], b = [SLOW], c = [CRASH])
+    e = Society("x").compete([a["a"], a["b"], a["c"]], Competition(resolve = lambda subs: subs[0], quorum = 2, timeout = "5s", on_timeout = TERMINATE))
+    got = outcome(e)
+    assert.eq([got[0], got[2]], ["timeout", None])
+    a = cast(a = [draft("ONE")], b = [SLOW], c = [draft("TWO")])
+    e = Society("x").compete([a["a"], a["b"], a["c"]], Competition(resolve = lambda subs: subs[0], quorum = 2, timeout = "5s", on_timeout = TERMINATE))
+    r = e.run("go")
+    assert.eq([r.status, r.winner, r.degraded, [c.status for c in r.children]], ["done", "a", True, ["done", "timeout", "done"]])
+
+def test_a_peer_gets_data():
+    far = Agent("far", fn = lambda task, turn: {"verdict": "approve" if turn.draft == {"n": 4} else "reject", "comments": str(turn.draft)})
+    far.serve("box/far")
+    form = Artifact("n", schema = {"n": "(int, 0..9)"})
+    w = Agent("w", fn = lambda task: {"n": 4})
+    r = Society("x").connect(w, Agent("boss", topic = "box/far"), Oversight(artifacts = [form])).run("go")
+    assert.eq([r.status, r.output, r.reason], ["done", {"n": 4}, "{\"n\": 4}"])
+`)
+}
+
 // TestSocietyVotes: who says nothing that can be read does not win by that.
 func TestSocietyVotes(t *testing.T) {
 	play(t, `

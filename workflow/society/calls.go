@@ -60,7 +60,7 @@ func (i *Interaction) roundCalls() int {
 // asks counts calls of models: in each of how many rounds, and besides. The
 // caller holds the society's lock.
 func (i *Interaction) asks() (rounds, per, extra int) {
-	rounds, _, _ = i.e.calls()
+	rounds = i.e.rounds()
 	switch e := i.e.(type) {
 	case *reviewed:
 		tools, review := ReadTools, ToReview
@@ -108,7 +108,7 @@ func (i *Interaction) competing() (rounds, per, decide int) {
 	}
 	switch d := resolverOf(i.r).(type) {
 	case JudgePicks:
-		decide = d.calls(0) * i.asking(d.Judge.Name, ToJudge, NoTools)
+		decide = d.asks() * i.asking(d.Judge.Name, ToJudge, NoTools)
 	case MajorityVote:
 		voters := decidersOf(d)
 		if len(voters) == 0 {

@@ -313,15 +313,7 @@ func (e *competition) submissions(r *run, round []Work) (subs []Submission, why 
 	return subs, why
 }
 
-func (e *competition) calls() (rounds, perRound, extra int) {
-	n := 1
-	if c, ok := e.resolve.(interface{ calls(members int) int }); ok {
-		n = c.calls(len(e.members))
-	} else {
-		n = 0
-	}
-	return 1, len(e.members), n
-}
+func (e *competition) rounds() int { return 1 }
 
 // coopetition is a cooperation, then a competition.
 type coopetition struct {
@@ -452,11 +444,4 @@ func (e *coopetition) Settle(ctx context.Context, round []Work) (Verdict, error)
 	return e.comp.Settle(ctx, round)
 }
 
-func (e *coopetition) calls() (rounds, perRound, extra int) {
-	_, n, extra := e.comp.calls()
-	if e.coop == nil {
-		return 1, n, extra
-	}
-	rounds, perRound, _ = e.coop.calls()
-	return rounds, perRound, n + extra
-}
+func (e *coopetition) rounds() int { return e.stage().rounds() }

@@ -245,7 +245,7 @@ func (r *run) worklog(viewer, author string) string {
 
 // progress is the summary of an agent's work, made by code.
 func (r *run) progress(author string) string {
-	most, _, _ := r.edge.calls()
+	most := r.edge.rounds()
 	line := fmt.Sprintf("round %d of %d", r.round, most)
 	w := r.last[author]
 	if w.Progress != "" {

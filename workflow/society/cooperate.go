@@ -380,13 +380,9 @@ func (e *cooperation) together(r *run) any {
 	return fields
 }
 
-func (e *cooperation) calls() (rounds, perRound, extra int) {
-	n := len(e.members)
-	switch {
-	case e.mode == Revise, e.mode == Fields:
-		return e.sh.rounds(), n, 0
-	case e.by != "":
-		return 1, n, 1
+func (e *cooperation) rounds() int {
+	if oneShot(e) {
+		return 1
 	}
-	return 1, n, 0
+	return e.sh.rounds()
 }

@@ -181,7 +181,7 @@ type inner interface {
 	// enough reports that the round needs no further turns.
 	enough(r *run) bool
 	draftTopic() string
-	calls() (rounds, perRound, extra int)
+	rounds() int // the most of them
 }
 
 type question struct {

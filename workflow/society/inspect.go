@@ -73,7 +73,7 @@ func (h *rehearsal) stage(e inner) (err error) {
 	if r.floor, err = protocol.Open(e.order(), e.Members()); err != nil {
 		return err
 	}
-	most, _, _ := e.calls()
+	most := e.rounds()
 	for r.round < min(most, rehearsed) && r.floor.Begin() {
 		r.round++
 		r.work = nil

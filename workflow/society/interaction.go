@@ -216,7 +216,7 @@ func (r *run) loop(ctx context.Context, e inner) (Verdict, error) {
 		return Verdict{}, err
 	}
 	r.floor = floor
-	most, _, _ := e.calls()
+	most := e.rounds()
 	for {
 		if floor.Over() {
 			return r.stopped(ctx, floor)

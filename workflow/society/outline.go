@@ -111,7 +111,7 @@ func speakerWords(s Speaker) string {
 // rehearsed.
 func (i *Interaction) outline() (e EdgeOutline, err error) {
 	sh := i.r.shared()
-	rounds, _, _ := i.e.calls()
+	rounds := i.e.rounds()
 	e = EdgeOutline{Name: i.name, Type: i.r.kind(), Members: i.Members(), Deciders: i.r.deciders(),
 		Protocol: protocolWords(i.e.order()), Escalation: i.escalation(), MaxRounds: rounds, Events: i.events(),
 		Watch: sh.Watch, Sights: i.Sights(), Seats: []Seat{}, Speakers: []string{}, Calls: i.Calls()}

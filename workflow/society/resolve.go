@@ -112,7 +112,8 @@ func (j JudgePicks) check(*competition) error {
 	return err
 }
 
-func (j JudgePicks) calls(int) int {
+// asks is how often the judge is asked about the same submissions.
+func (j JudgePicks) asks() int {
 	if j.Swap {
 		return 2
 	}
@@ -278,13 +279,6 @@ func (m MajorityVote) check(*competition) error {
 	return nil
 }
 
-func (m MajorityVote) calls(members int) int {
-	if len(m.Voters) > 0 {
-		return len(m.Voters)
-	}
-	return members
-}
-
 // Resolve counts votes.
 func (m MajorityVote) Resolve(ctx context.Context, subs []Submission) (Verdict, error) {
 	r := runOf(ctx)
@@ -415,8 +409,6 @@ func (b BestScore) check(e *competition) error {
 	return nil
 }
 
-func (b BestScore) calls(int) int { return 0 }
-
 // unread says which field the submissions of an edge can't have; "" is none.
 func (b BestScore) unread(i *Interaction) string {
 	var form *Form
@@ -468,7 +460,7 @@ func (b BestScore) Resolve(ctx context.Context, subs []Submission) (Verdict, err
 			continue
 		}
 		y, has := number(s.Output, b.Tie)
-		list = append(list, scored{s, x, y, has && b.Tie != ""})
+		list = append(list, scored{s, x, y, has})
 	}
 	if len(list) == 0 {
 		if below > 0 {

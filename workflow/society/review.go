@@ -158,12 +158,9 @@ func (e *reviewed) Settle(ctx context.Context, round []Work) (Verdict, error) {
 	return Verdict{}, nil
 }
 
-func (e *reviewed) calls() (rounds, perRound, extra int) {
-	switch {
-	case e.silent && e.sh.sendsBack():
-		return e.sh.rounds(), 1, 0
-	case e.silent:
-		return 1, 1, 0
+func (e *reviewed) rounds() int {
+	if e.silent && !e.sh.sendsBack() {
+		return 1
 	}
-	return e.sh.rounds(), 2, 0
+	return e.sh.rounds()
 }
