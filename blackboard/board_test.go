@@ -19,6 +19,9 @@ import (
 
 // Tests that fill up a disk of their own must be root.
 func TestMain(m *testing.M) {
+	if arg := os.Getenv(linearChild); arg != "" {
+		os.Exit(runLinearChild(arg))
+	}
 	if code, ok := peer.AsRoot(); ok {
 		os.Exit(code)
 	}
