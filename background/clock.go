@@ -46,7 +46,10 @@ func (v every) Open(o Outlet) (func(context.Context, bus.Event), func()) {
 // {"cron", "time"}.
 //
 // A wall clock that is set is noticed within a minute. A time that it jumped
-// over fires once; one that it comes back to fires again.
+// over fires once; one that it comes back to fires again. The hour that summer
+// time leaves out or repeats is no such jump: a time of day that does not exist
+// fires when it would have been, at the end of the gap, and one that comes twice
+// fires the first time; what is to fire in every hour does so by real time.
 func Cron(spec string) (Trigger, error) {
 	s, err := schedule(spec)
 	if err != nil {
@@ -68,7 +71,64 @@ func schedule(spec string) (s cron.Schedule, err error) {
 			return nil, fmt.Errorf("the interval is %v, it must be at least 1s", d)
 		}
 	}
-	return cron.ParseStandard(spec)
+	s, err = cron.ParseStandard(spec)
+	if of, ok := s.(*cron.SpecSchedule); ok && of.Hour&anyHour == 0 {
+		loc := of.Location
+		days := *of
+		days.Location = time.UTC
+		s = timesOfDay{&days, loc}
+	}
+	return s, err
+}
+
+// anyHour is how the parser marks a field that is a star.
+const anyHour = 1 << 63
+
+// timesOfDay is a schedule that names hours. It is asked as if clocks were
+// never changed, and the answer is then looked up in the time zone.
+type timesOfDay struct {
+	*cron.SpecSchedule // in UTC
+	loc                *time.Location
+}
+
+// Next implements cron.Schedule.
+func (s timesOfDay) Next(now time.Time) time.Time {
+	for c := civil(now.In(s.loc)); ; {
+		if c = s.SpecSchedule.Next(c); c.IsZero() {
+			return c
+		}
+		// In a repeated hour c may have been before.
+		if t := instant(c, s.loc); t.After(now) {
+			return t
+		}
+	}
+}
+
+// civil is what a clock on the wall shows, as if it showed UTC.
+func civil(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.UTC().Add(time.Duration(offset) * time.Second)
+}
+
+// instant is when a clock on the wall shows a time: the first of two times, or
+// the end of a gap in which it never does.
+func instant(c time.Time, loc *time.Location) time.Time {
+	t := time.Date(c.Year(), c.Month(), c.Day(), c.Hour(), c.Minute(), c.Second(), 0, loc)
+	start, end := t.ZoneBounds()
+	if !civil(t).Equal(c) { // t is on one side of the gap
+		if civil(t).Before(c) {
+			return end
+		}
+		return start
+	}
+	if start.IsZero() {
+		return t
+	}
+	_, before := start.Add(-time.Second).Zone()
+	if first := c.Add(-time.Duration(before) * time.Second); first.Before(start) {
+		return first.In(loc)
+	}
+	return t
 }
 
 type crontab struct {

@@ -249,7 +249,7 @@ func (g *gate) burst(key string) (b, lost *burst) {
 func (g *gate) sweep(now time.Time) {
 	for range 2 {
 		key, at := g.keys.oldest()
-		if at == nil || (*at).waiting || now.Sub((*at).fired) < g.interval {
+		if at == nil || (*at).waiting || now.Sub((*at).fired) <= g.interval {
 			return
 		}
 		g.keys.remove(key)
