@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"edged/agent"
+	"edged/agent/llm"
 	"edged/bus"
 )
 
@@ -208,6 +209,40 @@ func (l traces) Tell(ctx context.Context, kind, name, what string, v map[string]
 		}
 	}
 	return ctx
+}
+
+// Doubtful says what becomes of a part of the step that ctx belongs to, which
+// was interrupted while it acted: what the nearest node with an opinion says, or
+// what a person has decided with [Runs.Decide]. Without either the error is an
+// [InDoubtError]: the run waits for a decision. part names it within the step.
+// The result is that of a part that is taken as done, or as failed.
+func Doubtful(ctx context.Context, part string, d Doubt) (Decision, agent.Result, error) {
+	f := frameOf(ctx)
+	if f == nil || f.run.journal == nil {
+		return AskPerson, agent.Result{}, &InDoubtError{d}
+	}
+	j := f.run.journal
+	path := f.path() + "?" + part
+	have := j.get(path)
+	switch {
+	case have == nil:
+		have = &record{Path: path, Name: d.Name, Effect: llm.Write, Started: d.Since, Task: taskOf(d.Task)}
+		if err := j.write(f, have); err != nil {
+			return AskPerson, agent.Result{}, err
+		}
+	case have.Result != nil:
+		return have.Decision, have.Result.result(), nil
+	case have.Decision == RunAgain:
+		return RunAgain, agent.Result{}, j.drop(f, path) // another interruption is another doubt
+	}
+	r, err, again := j.settle(f, have)
+	if again {
+		return RunAgain, agent.Result{}, j.drop(f, path)
+	}
+	if have = j.get(path); have.Result == nil {
+		return AskPerson, agent.Result{}, err
+	}
+	return have.Decision, r, nil
 }
 
 // StateWaiting is the state of a run that waits for an answer.

@@ -8,8 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"edged/agent"
 	"edged/blackboard"
 	"edged/starlark/lib"
+	"edged/workflow"
 	"edged/workflow/society"
 )
 
@@ -91,28 +93,70 @@ e.edge("review", END)`,
 	}
 }
 
-// TestSocietyInDoubt: a turn that could act and was cut off is not made again.
+// TestSocietyInDoubt: a turn that could act and was cut off is not made again by
+// itself. A person decides, or on_in_doubt of the workflow it stands in.
 func TestSocietyInDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		defer r.close()
-		r.host.Turns = society.NewLog(r.board.Records("turns"), society.LogOptions{})
-		main := slowSociety + `
-e = Society("home").connect(boss, worker, Delegation(max_rounds = 2), checkpoint = True)
-on("box/go", lambda ev: e.run(ev.payload))
-`
-		main = strings.Replace(main, `"approve" if turn.round == 2 else "revise"`, `"accept" if turn.round == 2 else "reject"`, 1)
-		b := r.start(main)
-		r.publish("box/go", "x")
-		time.Sleep(time.Minute)
-		b = r.restart(b, main)
-		time.Sleep(time.Minute)
-		list := b.Runs().List()
-		if got := r.said(); got != "worker 1, boss 1, worker 2" || len(list) != 1 || list[0].State != "escalated" || !strings.Contains(list[0].Reason, "in_doubt: turn 3 of worker") {
-			t.Errorf("got %s, %+v, %s", got, list, r.errors())
-		}
-		r.stop(b)
-	})
+	const cut = "worker 1, boss 1, worker 2"
+	for _, c := range []struct {
+		name, code string
+		decide     workflow.Decision
+		said       string // by whom, in the end
+		state      string
+		reply      string
+	}{
+		{"nobody", "", "", cut, "in_doubt", ""},
+		{"a person: again", "", workflow.RunAgain, cut + ", worker 2, boss 2", "done", "draft 2"},
+		{"a person: done", "", workflow.TakeAsDone, cut + ", boss 2", "done", "it is there"},
+		{"a person: failed", "", workflow.TakeAsFault, cut, "failed", "draft 1"},
+		{"on_in_doubt again", `"again"`, "", cut + ", worker 2, boss 2", "done", "draft 2"},
+		{"on_in_doubt failed", `lambda step: "failed"`, "", cut, "failed", "draft 1"},
+		{"on_in_doubt that fails", `lambda step: fail("no idea")`, "", cut, "in_doubt", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				defer r.close()
+				r.host.Turns = society.NewLog(r.board.Records("turns"), society.LogOptions{})
+				edge := `Society("home").connect(boss, worker, Delegation(max_rounds = 2)`
+				code := "e = " + edge + ", checkpoint = True)"
+				if c.code != "" {
+					code = `e = Sequence("flow", [` + edge + `)], checkpoint = True, on_in_doubt = ` + c.code + ")"
+				}
+				main := slowSociety + code + "\non(\"box/go\", lambda ev: e.run(ev.payload))\n"
+				main = strings.Replace(main, `"approve" if turn.round == 2 else "revise"`, `"accept" if turn.round == 2 else "reject"`, 1)
+				b := r.start(main)
+				r.publish("box/go", "x")
+				time.Sleep(time.Minute)
+				b = r.restart(b, main)
+				time.Sleep(time.Minute)
+				id := b.Runs().List()[0].ID
+				if c.decide != "" {
+					info, err := b.Runs().Get(id)
+					if err != nil || info.State != workflow.StateInDoubt {
+						t.Fatalf("before it is decided: %+v, %v", info, err)
+					}
+					var at string
+					for _, s := range info.Steps {
+						if s.State == workflow.StateInDoubt && strings.Contains(s.Name, "worker, turn 3 of") {
+							at = s.Path
+						}
+					}
+					if err := b.Runs().Decide(t.Context(), id, at, c.decide, agent.Result{Reply: "it is there"}); err != nil {
+						t.Fatalf("%v: %+v", err, info.Steps)
+					}
+					if _, err := b.ResumeRun(id); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Minute)
+				}
+				info, _ := b.Runs().Get(id)
+				if got := r.said(); got != c.said || info.State != c.state || info.Reply != c.reply {
+					t.Errorf("got %s, %+v\nwant %s, %s %q\n%s", got, info, c.said, c.state, c.reply, r.errors())
+				}
+				r.stop(b)
+			})
+		})
+	}
 }
 
 // TestSocietyIsReplaced: a new version of the scripts takes over while an

@@ -45,7 +45,12 @@ func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(
 		System: p.System(), Prompt: p.Text(), Schema: p.Form.text, Writes: p.Tools == AllTools, Started: time.Now().UTC(), Cause: r.cause,
 		Sealed: p.Kind == ToSubmit || p.Kind == ToBid}
 	if old, ok := r.s.o.Log.get(r.key, n); ok && old.Task == r.digest && old.Speaker == who && old.Kind == p.Kind && old.State != Halted {
-		return r.recall(old, p, read)
+		if old.State != asked || !r.durable {
+			return r.recall(old, p, read)
+		}
+		if over, v, w := r.doubt(ctx, old, p, read); over.State != "" {
+			return over, v, w
+		}
 	}
 	a := r.s.agent(who)
 	if t.Writes {
@@ -73,6 +78,33 @@ func (r *run) speak(ctx context.Context, who string, n int, p Prompt, read func(
 		r.s.o.Trace(ctx, t)
 	}
 	return t, v, w
+}
+
+// doubt settles a turn that was interrupted while its speaker could act. One
+// without a state is to be taken again.
+func (r *run) doubt(ctx context.Context, t Turn, p Prompt, read func(map[string]any) (Work, error)) (Turn, map[string]any, Work) {
+	name := fmt.Sprintf("%s, turn %d of %s", t.Speaker, t.N, r.i.name)
+	d := workflow.Doubt{Run: r.id, Path: r.path, Name: name, Task: agent.Task{Input: p.Text()}, Since: t.Started}
+	what, res, err := workflow.Doubtful(ctx, fmt.Sprintf("turn%d", t.N), d)
+	switch {
+	case err != nil:
+		t.open = err
+		return t, nil, Work{}
+	case what == workflow.RunAgain:
+		return Turn{}, nil, Work{}
+	case what == workflow.TakeAsDone: // what the person says it gave
+		t.State, t.Why = OK, "taken as done after an interruption"
+		t.Answer, err = schema.Encode(map[string]any{"draft": res.Reply, "progress": ""})
+	default:
+		t.State, t.Why = Broken, res.Reason
+	}
+	if err == nil {
+		err = r.s.o.Log.put(ctx, t, true)
+	}
+	if err != nil {
+		t.State, t.Why = Broken, err.Error()
+	}
+	return r.recall(t, p, read)
 }
 
 // doubtful reports whether a turn that was cut off may have acted. Of a model
@@ -308,6 +340,9 @@ func (r *run) mishap(t Turn) error {
 	}
 	switch t.State {
 	case asked:
+		if t.open != nil {
+			return t.open
+		}
 		return &InDoubtError{Turn: t}
 	case Halted:
 		if t.open != nil {
