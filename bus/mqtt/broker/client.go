@@ -129,7 +129,7 @@ func (c *conn) welcome(pk *packets.Packet, will *message) {
 	}
 	c.keepAlive = time.Duration(p.Keepalive) * time.Second
 	ack.Properties.ReceiveMaximum, ack.Properties.TopicAliasMaximum = receiving, aliases
-	ack.Properties.MaximumPacketSize = uint32(min(c.b.opt.MaxPacket, math.MaxUint32))
+	ack.Properties.MaximumPacketSize = uint32(min(int64(c.b.opt.MaxPacket), math.MaxUint32))
 	if will != nil {
 		if n := pk.Connect.WillProperties.MessageExpiryInterval; n > 0 {
 			will.expires = time.Now().Add(time.Duration(n) * time.Second)
