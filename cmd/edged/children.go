@@ -31,6 +31,7 @@ func children(args []string) (code int, ours bool) {
 		}
 		return exitOK, true
 	case hostWord:
+		stepBack()
 		return script.HostMain(lib.HostNames()), true
 	}
 	return exitOK, false

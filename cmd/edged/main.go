@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 )
 
@@ -37,6 +38,9 @@ func Main() int {
 	// or SIGTERM and stop nothing. So the main thread does nothing but wait here,
 	// where signals wake it.
 	runtime.LockOSThread()
+	if slices.Contains(os.Args[1:], "stop") {
+		hurry()
+	}
 	code := make(chan int, 1)
 	go func() { code <- command() }()
 	return <-code
