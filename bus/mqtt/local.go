@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"edged/bus"
 )
@@ -167,7 +168,14 @@ func (lo *Local) post(topic string, p []byte) {
 // own reports whether a topic of the broker is the robot's own: what it says of
 // itself there, others must not say in its place.
 func (lo *Local) own(topic string) bool {
-	return topic == lo.status || lo.stated(topic) || lo.runtime(topic)
+	return topic == lo.status || lo.stated(topic) || lo.runtime(topic) && !other(topic)
+}
+
+// other reports whether a topic is where another robot, for which this broker is
+// the one outside, says how it is: edged/<its name>/status, safety or marker.
+func other(topic string) bool {
+	level := strings.Split(topic, "/")
+	return len(level) == 3 && level[0] == "edged" && slices.Contains([]string{"status", "safety", "marker"}, level[2])
 }
 
 // take is given what clients publish. Of the robot's own topics it takes what

@@ -194,3 +194,28 @@ func TestRelay(t *testing.T) {
 		t.Errorf("got %s", s)
 	}
 }
+
+// The broker inside may be the one outside for another robot: what that says of
+// itself passes, its session is taken up, and neither speaks for the other.
+func TestAnotherRobotsBroker(t *testing.T) {
+	t.Parallel()
+	in := newInside(t, bus.New(bus.Options{}), mqtt.LocalOptions{Mapping: mqtt.All()})
+	c := collect(t, "tcp://127.0.0.1:"+in.port, "edged/+/status", 1)
+	url := "tcp://127.0.0.1:" + in.port
+	o := mqtt.Options{URL: url, ClientID: "b", Prefix: "edged/b", Mapping: mqtt.Mapping{Subscribe: []mqtt.Route{{Filter: "home/#", QoS: 1}}}}
+	newRobot(t, o).connected(t).stop()
+	peer.Pub(t, in.port, "-t", "home/goto", "-m", "kitchen", "-q", "1") // while it is away
+	r := newRobot(t, o)
+	caught, heard := r.hear(t, mqtt.CaughtUpTopic), r.hear(t, "home/goto")
+	r.connected(t)
+	caught.wait(t, 1)
+	if got := heard.wait(t, 1); got[0].Old() == nil {
+		t.Error("what waited is news")
+	}
+	peer.Eventually(t, 10*time.Second, "its status", func() bool { return strings.Contains(fmt.Sprint(c.all()), "{edged/b/status online") })
+	peer.Pub(t, in.port, "-t", "edged/r1/status", "-m", "forged", "-q", "1")
+	peer.Eventually(t, 10*time.Second, "it is counted", func() bool { return in.local.Stats().Forged == 1 })
+	if s := fmt.Sprint(c.all()); strings.Contains(s, "forged") {
+		t.Errorf("got %s", s)
+	}
+}
