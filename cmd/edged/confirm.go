@@ -31,6 +31,8 @@ const (
 	questionTopic = "edged/confirm/ask"
 	answerTopic   = "edged/confirm/answer"
 	saidTopic     = "edged/confirm/said" // what the robot took as the answer
+
+	unconfirmedTopic = "edged/confirm/refused" // an answer that was none
 )
 
 // question is a call that waits for a person.
@@ -195,8 +197,11 @@ func (p *persons) hear() error {
 		m, _ := e.Payload().(map[string]any)
 		id, _ := m["id"].(string)
 		yes, given := m["yes"].(bool)
-		if given && id != "" && !e.Retained && (e.Source == "mqtt" || strings.HasPrefix(e.Source, "mqtt:")) {
-			_, _ = p.answer("mqtt", id, yes) // too late, or twice
+		if !given || id == "" || e.Retained || e.Source != "mqtt" && !strings.HasPrefix(e.Source, "mqtt:") {
+			return
+		}
+		if _, why := p.answer("mqtt", id, yes); why != nil { // too late, or twice
+			_, _ = p.bus.Publish(bus.WithCause(context.Background(), e), "confirm", unconfirmedTopic, map[string]any{"id": id, "yes": yes, "reason": why.Error()})
 		}
 	})
 	return err

@@ -73,6 +73,27 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
+// An answer over MQTT that is none is told of.
+func TestAnswerToNothing(t *testing.T) {
+	b := bus.New(bus.Options{})
+	p := newPersons(b)
+	if err := p.hear(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if _, err := b.Tap(unconfirmedTopic, func(e bus.Event) { got = append(got, string(e.Bytes())) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []string{"mqtt", "script:main.star"} {
+		if _, err := b.Publish(t.Context(), source, answerTopic, map[string]any{"id": "gone", "yes": true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := `{"id":"gone","reason":"confirm: nothing waits for an answer","yes":true}`; len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %s", got, want)
+	}
+}
+
 // The first answer counts; an answer to something else is none.
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,7 +3,12 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -117,5 +122,53 @@ func TestNobodySpeaksForTheRuntime(t *testing.T) {
 	r.must("pub", "edged/safety/stop", "door")
 	if got := r.mode(); got != "stopped" {
 		t.Errorf("an order is none: %s", got)
+	}
+}
+
+// No log at any level, and no file but its own, has a password of MQTT in it:
+// not of a client, right or wrong, and not of the robot itself at a broker.
+func TestNoPasswordIsLogged(t *testing.T) {
+	settings := "name = %q\nlog = \"debug\"\n\n[mqtt]\n"
+	a := folder(t, map[string]string{"main.star": "", "passwords": "u:swordfish\n",
+		"edged.toml": fmt.Sprintf(settings, "a") + "\n[[mqtt.users]]\nname = \"u\"\npassword_file = \"passwords\"\nread = [\"#\"]\nwrite = [\"home/#\", \"edged/b/#\"]\n"})
+	b := folder(t, map[string]string{"main.star": "", "password": "swordfish\n"})
+	for _, file := range []string{filepath.Join(a, "passwords"), filepath.Join(b, "password")} {
+		if err := os.Chmod(file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := start(t, a, "run", a)
+	one.ready()
+	if err := os.WriteFile(filepath.Join(b, "edged.toml"), []byte(fmt.Sprintf(settings, "b")+
+		fmt.Sprintf("url = \"tcp://127.0.0.1:%s\"\nusername = \"u\"\npassword_file = \"password\"\n", one.port)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	two := start(t, b, "run", b)
+	two.connected()
+	for _, pass := range []string{"swordfish", "swordfish2"} {
+		for _, version := range []string{"mqttv311", "mqttv5"} {
+			_ = exec.Command(peer.Tool(t, "mosquitto_pub"), "-p", one.port, "-V", version, "-u", "u", "-P", pass, "-t", "home/x", "-m", "x", "-q", "1").Run()
+		}
+	}
+	await(t, "the refusals", func() bool { return strings.Contains(one.must("status", "--json"), `"refused": 2`) })
+	for _, r := range []*robot{one, two} {
+		r.must("stop")
+		r.end(syscall.SIGTERM)
+		if s := r.out.String(); strings.Contains(s, "swordfish") || r == one && !strings.Contains(s, "level=DEBUG") {
+			t.Errorf("the log: %s", s)
+		}
+		err := filepath.WalkDir(filepath.Join(r.dir, ".edged"), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if strings.Contains(string(text), "swordfish") {
+				t.Errorf("a password is in %s", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
