@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"edged/bus"
+	"edged/bus/origin"
 )
 
 // AnyOf fires when any of the triggers does. If several fire on the same
@@ -68,6 +69,7 @@ type part struct {
 	fired bool
 	at    time.Time
 	task  any
+	whose origin.Label // of the task
 }
 
 func (a *allOf) Open(o Outlet) (func(context.Context, bus.Event), func()) {
@@ -79,10 +81,17 @@ func (a *allOf) Open(o Outlet) (func(context.Context, bus.Event), func()) {
 		inside := o
 		inside.Emit = func(e bus.Event, task any) {
 			mu.Lock()
-			parts[i] = part{true, time.Now(), task}
+			parts[i] = part{true, time.Now(), task, ""}
+			if e.Seq != 0 {
+				parts[i].whose = e.Origin()
+			}
+			whose := a.whose(parts)
 			tasks := a.complete(parts)
 			mu.Unlock()
 			if tasks != nil {
+				if e.Seq != 0 { // its words are those of all of them
+					e = e.From(whose)
+				}
 				o.Emit(e, tasks)
 			}
 		}
@@ -97,6 +106,14 @@ func (a *allOf) Open(o Outlet) (func(context.Context, bus.Event), func()) {
 				stop()
 			}
 		}
+}
+
+// whose is whose words the tasks are.
+func (a *allOf) whose(parts []part) (whose origin.Label) {
+	for _, p := range parts {
+		whose = origin.Merge(whose, p.whose)
+	}
+	return whose
 }
 
 // complete gives the tasks if all have fired in time, and starts over.

@@ -280,7 +280,7 @@ func validName(s string) bool {
 func Trusted(who string) bool {
 	kind, _, _ := strings.Cut(who, ":")
 	switch kind {
-	case "cli", "page", "voice", "script", "timer", "test":
+	case "cli", "page", "voice", "person", "script", "timer", "test":
 		return true
 	}
 	return false

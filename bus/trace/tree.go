@@ -114,7 +114,7 @@ func (n *Node) Root() *Node {
 func (n *Node) Reason() string {
 	var b strings.Builder
 	b.WriteString(n.Topic)
-	whose := n.Whose()
+	whose := n.Origin
 	for n.Because != nil {
 		n = n.Because
 		b.WriteString(" because " + n.Topic)

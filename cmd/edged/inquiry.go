@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/lib"
 	"edged/workflow/graph"
 )
@@ -174,6 +175,9 @@ func (p *persons) inquire(ctx context.Context, q inquiry) (string, error) {
 	}
 	select {
 	case a := <-one.said:
+		if a.from == "mqtt" && len(q.Options) == 0 { // a choice among the author's words is no words of theirs
+			origin.Raise(ctx, origin.Of(a.from))
+		}
 		m := q.payload()
 		m["answer"], m["from"] = a.text, a.from
 		_, _ = p.bus.Publish(ctx, "question", heardTopic, m) // for the record

@@ -284,7 +284,7 @@ func (a *scriptAgent) Run(ctx context.Context, t agent.Task) (agent.Result, erro
 	if a.cb == nil {
 		return agent.Result{}, agent.Declined(fmt.Sprintf("%s has no function \"work\" for tasks", a.name))
 	}
-	v, err := a.b.do(r, a.cb, task, a.b.worldFor(a.cb, 1), starlark.None)
+	v, err := a.b.do(r, a.cb, task, a.b.worldFor(r, a.cb, 1), starlark.None)
 	if agent.StatusOf(err) == agent.Timeout && caller.Err() == nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, a.timeout)
 	}

@@ -171,7 +171,7 @@ func (b *Behaviour) cooperation(c *value.Call, e *edge) error {
 			return err
 		}
 		out.MergeFunc = func(ctx context.Context, drafts []society.Submission) (any, error) {
-			v, err := b.consult(ctx, cb, submissionList(drafts), b.worldFor(cb, 1))
+			v, err := b.consult(ctx, cb, submissionList(drafts), b.worldFor(ctx, cb, 1))
 			if err != nil {
 				return nil, err
 			}
@@ -214,7 +214,7 @@ func (b *Behaviour) commonOf(c *value.Call, e *common) (err error) {
 	if err := b.untilOf(c, e); err != nil {
 		return err
 	}
-	e.Guardrails, err = b.guardrails(c, func(g *guardrail, _ map[string]any) any { return b.worldFor(g.check, 1) })
+	e.Guardrails, err = b.guardrails(c, func(g *guardrail, _ map[string]any) any { return b.worldFor(b.life, g.check, 1) })
 	return err
 }
 
@@ -254,7 +254,7 @@ func (b *Behaviour) untilOf(c *value.Call, e *common) error {
 	}
 	e.Until = func(ctx context.Context, round []society.Work) (bool, error) {
 		for _, cb := range asked {
-			v, err := b.weigh(ctx, cb, workList(round), b.worldFor(cb, 1))
+			v, err := b.weigh(ctx, cb, workList(round), b.worldFor(ctx, cb, 1))
 			if err != nil || v.Truth() == starlark.True {
 				return err == nil, err
 			}

@@ -107,7 +107,11 @@ func (g *scriptGraph) output(ctx context.Context, v starlark.Value, began time.T
 		return x, err
 	}
 	if f, err := futureKind.Unwrap(v); err == nil {
-		return f.Result(ctx)
+		x, err := f.Result(ctx)
+		if whose := f.Origin(); whose != "" {
+			origin.Raise(ctx, whose)
+		}
+		return x, err
 	}
 	return value.ToGo(v)
 }

@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/agent"
+	"edged/bus/origin"
 	"edged/starlark/value"
 	"edged/workflow"
 	"edged/workflow/graph"
@@ -154,5 +155,6 @@ func (g *scriptGraph) goOn(c *value.Call, do func(ctx context.Context) (agent.Re
 	if err != nil && r.Status == agent.Cancelled && errors.Is(context.Cause(ctx), errRobotStopped) {
 		r.Reason = RobotStopped
 	}
+	origin.Raise(c.Context(), r.Origin)
 	return performed(r, err), nil
 }

@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/hw"
 	"edged/starlark/script"
 	"edged/starlark/value"
@@ -99,6 +100,9 @@ func (d *device) read(c *value.Call) (starlark.Value, error) {
 	r, ok := d.b.host.Rig.Last(d.name)
 	if !ok {
 		return c.Value("default"), nil
+	}
+	if _, words := r.Value.(string); words {
+		origin.Raise(c.Context(), origin.Of("hw:"+d.name))
 	}
 	return c.Return(r.Tree())
 }

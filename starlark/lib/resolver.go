@@ -250,7 +250,7 @@ func (b *Behaviour) resolveOf(c *value.Call) (*resolver, error) {
 
 // pickOne asks a function for one of the submissions, or nobody.
 func (b *Behaviour) pickOne(ctx context.Context, cb *callback, subs []society.Submission) (string, error) {
-	v, err := b.consult(ctx, cb, submissionList(subs), b.worldFor(cb, 1))
+	v, err := b.consult(ctx, cb, submissionList(subs), b.worldFor(ctx, cb, 1))
 	if err != nil || v == starlark.None {
 		return "", err
 	}

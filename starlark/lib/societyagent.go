@@ -14,6 +14,7 @@ import (
 	"edged/agent"
 	"edged/agent/llm"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow"
@@ -146,7 +147,7 @@ func (a *scriptAgent) turnOf(cb *callback) society.Speaker {
 		r := a.run(ctx, turnTask(p))
 		r.reads = r.reads || p.Tools != society.AllTools
 		r.more.turn = &p
-		v, err := a.b.do(r, cb, task, a.b.worldFor(cb, 1), turnKind.Wrap(&p))
+		v, err := a.b.do(r, cb, task, a.b.worldFor(r, cb, 1), turnKind.Wrap(&p))
 		if err != nil && caller.Err() == nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w: no answer within %v", agent.ErrTimeout, a.timeout)
 		}
@@ -276,7 +277,7 @@ func (b *Behaviour) sees(key string) bool {
 }
 
 // worldKey is one key of the world, or nil; "" is all of it.
-func (b *Behaviour) worldKey(ctx context.Context, key string) any {
+func (b *Behaviour) worldKey(_ context.Context, key string) any {
 	if key == "" {
 		return b.world()
 	}
@@ -287,15 +288,31 @@ func (b *Behaviour) worldKey(ctx context.Context, key string) any {
 	return v
 }
 
+// worldWords is whose words stand in the world that the folder sees.
+func (b *Behaviour) worldWords() (whose origin.Label) {
+	if b.grants.All {
+		return b.host.Board.Origin("", true)
+	}
+	for _, key := range b.host.Board.Keys("") {
+		if v, one, ok := b.host.Board.Read(key); ok && b.sees(key) && !origin.Wordless(v) {
+			whose = origin.Merge(whose, one)
+		}
+	}
+	return whose
+}
+
 // worldFor is the state that a callback is offered at a place; None if it does
 // not take it.
-func (b *Behaviour) worldFor(cb *callback, at int) starlark.Value {
+func (b *Behaviour) worldFor(ctx context.Context, cb *callback, at int) starlark.Value {
 	takes := slices.Contains(cb.place, at)
 	for _, p := range cb.named {
 		takes = takes || p == at
 	}
 	if !takes {
 		return starlark.None
+	}
+	if whose := b.worldWords(); whose != "" {
+		origin.Raise(ctx, whose)
 	}
 	v, err := value.FromGo(b.world())
 	if err != nil {

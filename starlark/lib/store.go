@@ -12,6 +12,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"edged/agent/llm"
+	"edged/bus/origin"
+
 	"go.starlark.net/starlark"
 
 	"edged/starlark/value"
@@ -86,6 +89,7 @@ func (b *Behaviour) storeRead(c *value.Call) (starlark.Value, error) {
 		return nil, fmt.Errorf("%s: %w", p, plainError(err))
 	}
 	defer f.Close()
+	b.storeHears(c.Context(), p)
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p, plainError(err))
@@ -108,9 +112,12 @@ func (b *Behaviour) storeWrite(c *value.Call) (starlark.Value, error) {
 	if len(data) > maxFile {
 		return nil, c.Errorf("data", "argument \"data\": larger than %d MiB", maxFile>>20)
 	}
-	write := func(context.Context) error {
+	write := func(ctx context.Context) error {
 		part := p + ".part"
-		err := writeFile(root, part, os.O_TRUNC, data)
+		err := b.storeKeeps(ctx, p, false)
+		if err == nil {
+			err = writeFile(root, part, os.O_TRUNC, data)
+		}
 		if err == nil {
 			err = root.Rename(part, p)
 		}
@@ -131,7 +138,10 @@ func (b *Behaviour) storeAppend(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	data := c.Bytes("data")
-	write := func(context.Context) error {
+	write := func(ctx context.Context) error {
+		if err := b.storeKeeps(ctx, p, true); err != nil {
+			return err
+		}
 		if err := writeFile(root, p, os.O_APPEND, data); err != nil {
 			return fmt.Errorf("%s: %w", p, plainError(err))
 		}
@@ -141,6 +151,34 @@ func (b *Behaviour) storeAppend(c *value.Call) (starlark.Value, error) {
 		return nil, nil
 	}
 	return nil, write(c.Context())
+}
+
+// storeKeeps notes whose words a file will have, before it has them: a file
+// without a note is the scripts' own, or the operator's.
+func (b *Behaviour) storeKeeps(ctx context.Context, p string, more bool) error {
+	notes := b.host.Board.Records("store")
+	whose := origin.From(ctx)
+	old, noted := notes.Get(p)
+	if more && noted {
+		whose = origin.Merge(whose, origin.Parse(string(old)))
+	}
+	switch {
+	case whose == "" || whose.Trusted(llm.Trusted):
+		if noted {
+			return notes.Delete(ctx, p)
+		}
+		return nil
+	case noted && string(old) == string(whose):
+		return nil
+	}
+	return notes.Put(ctx, p, []byte(whose), true)
+}
+
+// storeHears gives a file's words to the run that reads it.
+func (b *Behaviour) storeHears(ctx context.Context, p string) {
+	if whose, ok := b.host.Board.Records("store").Get(p); ok {
+		origin.Raise(ctx, origin.Parse(string(whose)))
+	}
 }
 
 func writeFile(root *os.Root, p string, flag int, data []byte) error {
@@ -189,6 +227,7 @@ func (b *Behaviour) storeList(c *value.Call) (starlark.Value, error) {
 			return err
 		}
 		if d.Type().IsRegular() {
+			b.storeHears(c.Context(), name)
 			list = append(list, name)
 		}
 		if len(list) > 10_000 {

@@ -10,6 +10,7 @@ import (
 
 	"edged/agent"
 	"edged/background"
+	"edged/bus/origin"
 	"edged/starlark/value"
 )
 
@@ -77,7 +78,9 @@ func streamAgent(c *value.Call, a agent.Agent) (starlark.Value, error) {
 	if !r.b.spawn(func() {
 		defer close(s.done)
 		defer s.cancel()
-		s.result = performed(background.Perform(ctx, r.b.host.Bus, a, t))
+		res, err := background.Perform(ctx, r.b.host.Bus, a, t)
+		origin.Raise(ctx, res.Origin)
+		s.result = performed(res, err)
 	}) {
 		s.cancel()
 		return nil, errStopped

@@ -9,6 +9,7 @@ import (
 	"go.starlark.net/starlark"
 
 	"edged/agent/llm"
+	"edged/bus/origin"
 	"edged/hw"
 	"edged/starlark/value"
 )
@@ -66,6 +67,9 @@ func (t *tool) callByScript(c *value.Call) (starlark.Value, error) {
 	out, err := t.Do(c.Context(), text)
 	if err != nil {
 		return nil, err
+	}
+	if t.Origin != "" {
+		origin.Raise(c.Context(), t.Origin)
 	}
 	return c.Return(decoded(out))
 }
