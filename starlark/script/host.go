@@ -48,6 +48,7 @@ func HostMain(local starlark.StringDict) int {
 		return 2
 	}
 	h := newHost(out, local, Options{Limits: l, Heap: memory / 2})
+	h.tidyAt = memory / 4
 	h.send(newFrame(frameReady))
 	if err := h.serve(in); err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, "script-host:", err)
@@ -57,8 +58,9 @@ func HostMain(local starlark.StringDict) int {
 }
 
 type host struct {
-	e     *Engine
-	local starlark.StringDict
+	e      *Engine
+	local  starlark.StringDict
+	tidyAt uint64 // bytes on the heap after a call from which they are collected; 0 is never
 
 	outMu sync.Mutex // guards writes to out
 	out   io.Writer
@@ -245,8 +247,18 @@ func (h *host) onCall(d *decoder) {
 		if err == nil {
 			e.value(v, 0)
 		}
+		args, kwargs, v = nil, nil, nil
 		h.sendOr(e, frameResult, call)
+		h.tidy()
 	})
+}
+
+// tidy collects what a call has left, if it is much: where the heap can't grow,
+// what is dead takes the room of what the next call needs.
+func (h *host) tidy() {
+	if h.tidyAt > 0 && h.e.watch.heap() > h.tidyAt {
+		runtime.GC()
+	}
 }
 
 // sendOr sends a frame, or, if its value cannot be sent, one that says so.

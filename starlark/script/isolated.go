@@ -117,8 +117,9 @@ func (i *Isolated) start(ctx context.Context) (*session, error) {
 	s := newSession(ctx, i, inW, outR)
 	cmd := i.o.Command()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, &s.stderr
-	cmd.Env = append([]string{"GOMAXPROCS=1", "GOTRACEBACK=none"}, cmd.Env...)
+	cmd.Env = append([]string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}, cmd.Env...)
 	cmd.Dir = "/"
+	keepFiles()
 	err = cmd.Start()
 	inR.Close()
 	outW.Close()
