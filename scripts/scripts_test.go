@@ -90,6 +90,11 @@ func TestScripts(t *testing.T) {
 						run(t, r.path, lib.TestOptions{Folder: r.files, Name: r.name, File: f.Path, Func: fn, Grants: r.grants})
 					})
 				})
+				t.Run(r.path+"/isolated/"+strings.TrimPrefix(fn, "test_"), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						run(t, r.path, lib.TestOptions{Folder: r.files, Name: r.name, File: f.Path, Func: fn, Grants: r.grants, Isolated: true})
+					})
+				})
 			}
 		}
 	}

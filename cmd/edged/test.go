@@ -264,6 +264,7 @@ func testName(file, fn string, files int) string {
 func testOptions(cfg *config.Config, folder fs.FS) lib.TestOptions {
 	o := lib.TestOptions{
 		Folder: folder, Name: folderOf(cfg), Grants: grantsOf(cfg), Env: lookup(cfg.Env), Secret: noSecrets(cfg), Limits: limitsOf(cfg),
+		Isolated: cfg.Script.Isolated,
 	}
 	o.Words, _ = cfg.Stop.Heard() // settings with wrong words are not loaded
 	if len(cfg.Devices) == 0 {

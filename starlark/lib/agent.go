@@ -106,7 +106,7 @@ func ofDecline(err error) error {
 type declined string
 
 var declinedKind = &value.Kind[declined]{
-	Name: "declined", Doc: "A refusal with its reason, see Declined.",
+	Name: "declined", Fixed: true, Doc: "A refusal with its reason, see Declined.",
 	Attrs: []value.Attr[declined]{{Name: "reason", Doc: "Why.", Type: value.String, Get: func(d declined) (any, error) { return string(d), nil }}},
 	Truth: func(declined) bool { return false },
 }
@@ -115,7 +115,7 @@ var declinedKind = &value.Kind[declined]{
 type verdict string
 
 var verdictKind = &value.Kind[verdict]{
-	Name: "verdict", Doc: "A word that a function returns: EXIT, PASS.",
+	Name: "verdict", Fixed: true, Doc: "A word that a function returns: EXIT, PASS.",
 	String: func(v verdict) string { return string(v) },
 	Key:    func(v verdict) string { return string(v) },
 }

@@ -79,8 +79,8 @@ func (b *Behaviour) retained(c *value.Call) (starlark.Value, error) {
 }
 
 var messageKind = &value.Kind[*message]{
-	Name: "message",
-	Doc:  "A message from one agent to another.",
+	Name: "message", Fixed: true,
+	Doc: "A message from one agent to another.",
 	Attrs: []value.Attr[*message]{
 		{Name: "from_agent", Doc: "Who sent it.", Type: value.String, Get: func(m *message) (any, error) { return m.From, nil }},
 		{Name: "to", Doc: "The name it was sent to, or \"*\".", Type: value.String, Get: func(m *message) (any, error) { return m.To, nil }},

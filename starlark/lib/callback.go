@@ -49,20 +49,7 @@ func newCallback(c *value.Call, arg string, offered ...string) (*callback, error
 // the name of an argument that could not be filled.
 func makeCallback(fn starlark.Callable, offered ...string) (cb *callback, missing string) {
 	cb = &callback{fn: fn, name: fn.Name()}
-	f, ok := fn.(*starlark.Function)
-	if r, remote := fn.(*script.RemoteFunc); remote {
-		cb.at = r.Where()
-		names, known := r.Needs()
-		for i := range offered {
-			if !known || i < len(names) && names[i] != "ctx" {
-				cb.place = append(cb.place, i)
-			}
-		}
-		if len(names) > len(offered) && names[len(offered)] != "ctx" {
-			return nil, names[len(offered)]
-		}
-		return cb, ""
-	}
+	f, ok := script.SignatureOf(fn)
 	if !ok {
 		if len(offered) > 0 {
 			cb.place = []int{0}
@@ -141,11 +128,7 @@ func (cb *callback) args(r *run, offered []starlark.Value) (starlark.Tuple, []st
 
 // where is the place of the statement that calls a builtin.
 func where(c *value.Call) script.Position {
-	if c.Thread.CallStackDepth() < 2 {
-		return script.Position{}
-	}
-	p := c.Thread.CallFrame(1).Pos
-	return script.Position{File: p.Filename(), Line: int(p.Line), Col: int(p.Col)}
+	return script.Caller(c.Thread)
 }
 
 // source is who publishes when the call does: the agent or handler that runs,

@@ -244,7 +244,7 @@ func (b *Behaviour) action(c *value.Call) (starlark.Value, error) {
 	}
 	do := func(ctx context.Context) (workflow.TickStatus, error) {
 		r := b.nodeRun(ctx, name, workflow.View{})
-		v, err := b.do(r, cb, b.glance(cb, r))
+		v, err := b.do(r, cb, b.contextValue(r))
 		if err != nil {
 			return workflow.Failure, err
 		}
@@ -257,7 +257,7 @@ func (b *Behaviour) action(c *value.Call) (starlark.Value, error) {
 			defer cancel()
 			r := b.nodeRun(ctx, name, workflow.View{})
 			r.why = "cancelled"
-			if _, err := b.do(r, halt, b.glance(halt, r)); err != nil {
+			if _, err := b.do(r, halt, b.contextValue(r)); err != nil {
 				panic(err) // which the tree takes as the reason
 			}
 		}

@@ -265,7 +265,7 @@ func (b *Behaviour) untilOf(c *value.Call, e *common) error {
 }
 
 var workKind = &value.Kind[*society.Work]{
-	Name: "work", Doc: "What came of a turn, as until sees it.",
+	Name: "work", Fixed: true, Doc: "What came of a turn, as until sees it.",
 	Attrs: []value.Attr[*society.Work]{
 		{Name: "agent", Doc: "Whose turn it was.", Type: value.String, Get: func(w *society.Work) (any, error) { return w.Author, nil }},
 		{Name: "output", Doc: "The draft, or None.", Get: func(w *society.Work) (any, error) { return w.Draft, nil }},

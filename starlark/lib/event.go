@@ -42,7 +42,7 @@ func (e *event) tree() any {
 }
 
 var eventKind = &value.Kind[*event]{
-	Name:    "event",
+	Name: "event", Fixed: true,
 	Doc:     "Something that happened. It never changes; a JSON payload is also reachable as ev[\"key\"].",
 	Example: "def on_near(ev):\n    log.info(ev.topic, m = ev[\"m\"])",
 	Attrs: []value.Attr[*event]{

@@ -8,7 +8,7 @@ import (
 )
 
 // TestIsolatedWorkflow: an isolated script's nodes are the robot's; only its
-// functions are elsewhere. They get what they are offered but a ctx; guards,
+// functions are elsewhere. They get what they are offered; guards,
 // conditions and untils get one that can be looked at.
 func TestIsolatedWorkflow(t *testing.T) {
 	r := newRig(t)

@@ -31,20 +31,10 @@ func (g *scriptGraph) place(p graph.Problem) script.Position {
 	defer g.mu.Unlock()
 	for _, what := range []string{p.Edge, p.Node} {
 		if at, ok := g.places[what]; ok && what != "" {
-			return g.b.shownAt(at)
+			return at
 		}
 	}
-	return g.b.shownAt(g.at)
-}
-
-// shownAt is a place as it can be shown: of isolated scripts only the file is
-// known.
-func (b *Behaviour) shownAt(at script.Position) script.Position {
-	if b.remote == nil {
-		return at
-	}
-	files := b.files()
-	return script.Position{File: files[len(files)-1]}
+	return g.at
 }
 
 // graphErrors looks over the graphs that the top level made: their errors are
@@ -84,17 +74,10 @@ var graphHints = map[string]string{
 
 // line is the code at a place, or empty.
 func (b *Behaviour) line(at script.Position) string {
-	if b.program == nil {
-		return ""
-	}
-	for _, m := range b.program.Modules {
-		if m.File != at.File {
-			continue
-		}
-		lines := strings.Split(m.Text, "\n")
-		if at.Line > 0 && at.Line <= len(lines) {
-			return lines[at.Line-1]
-		}
+	text, _ := b.Text(at.File)
+	lines := strings.Split(text, "\n")
+	if at.Line > 0 && at.Line <= len(lines) {
+		return lines[at.Line-1]
 	}
 	return ""
 }

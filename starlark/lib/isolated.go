@@ -17,16 +17,16 @@ import (
 // Isolation makes [Load] run a folder in a child process with bounded memory,
 // no files and no network: for scripts that came from elsewhere.
 //
-// Two things differ for such scripts. The runtime can't see how many arguments
-// a function takes, so a function that is handed over gets all that it is
-// offered but ctx: a handler is f(ev), an agent f(task), a watcher f(key, old,
-// new), a timer's f(). And the prompt doesn't see their names.
+// Such scripts have the same API. What differs is seen from outside: the prompt
+// doesn't see their names, and there is no linter and no coverage, which read
+// the text.
 type Isolation struct {
 	// Command makes the command of the child, which must end in
 	// [script.HostMain] with [HostNames].
 	Command func() *exec.Cmd
 	Memory  uint64        // of the child, in bytes; 64 MiB
 	Grace   time.Duration // how long a call may go on after its limit before the child is killed; 500 ms
+	here    bool          // in this process, for tests
 	// Ended is told, once and on a goroutine of its own, that the child of a
 	// loaded behaviour is gone although nobody stopped it. Its handlers fail
 	// from then on; load the folder again and swap.
@@ -37,7 +37,7 @@ type Isolation struct {
 // robot.
 func HostNames() starlark.StringDict {
 	all := Predeclared()
-	return starlark.StringDict{"json": all["json"], "math": all["math"], "re": all["re"]}
+	return starlark.StringDict{"json": all["json"], "math": all["math"], "re": all["re"], "struct": all["struct"]}
 }
 
 // host is the child of an isolated behaviour.
@@ -66,8 +66,12 @@ func (b *Behaviour) loadIsolated(ctx context.Context, src script.Source, o Isola
 	var once sync.Once
 	var up atomic.Bool
 	say := func(l loaded) { once.Do(func() { first <- l }) }
+	var local starlark.StringDict
+	if o.here {
+		local = HostNames()
+	}
 	child := b.engine.Isolate(script.Isolation{
-		Source: src, Command: o.Command, Memory: o.Memory, Grace: o.Grace,
+		Source: src, Command: o.Command, Memory: o.Memory, Grace: o.Grace, Local: local,
 		Loaded: func(p *script.RemoteProgram, err error) { say(loaded{p, err}) },
 	})
 	time.AfterFunc(0, func() {

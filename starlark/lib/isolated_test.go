@@ -151,3 +151,59 @@ BackgroundAgent(agent = Agent("bg", fn = lambda task: bus.publish("out/bg", task
 	default:
 	}
 }
+
+// TestIsolatedIsTheSame: what a script sees of the runtime is what it sees in the
+// process: signatures, ctx wherever it stands, structs, modules, attributes as
+// they are now.
+func TestIsolatedIsTheSame(t *testing.T) {
+	r := newRig(t)
+	defer r.close()
+	got := r.isolated(`
+def light(room, on = True, level = 50):
+    """Switch a lamp.
+
+    Args:
+      room: one of kitchen, hall
+      level (int, 0..100): percent
+    """
+    return struct(room = room, on = on, level = level).level
+
+lamp = Tool(light)
+board = Blackboard()
+
+def named(ctx, task):
+    return [ctx.name, task]
+
+a = Agent("a", fn = named)
+
+def go(ev, ctx):
+    board.set("box/x", 3)
+    first = a.run("t").output
+    bus.publish("box/out", [first, type(ctx), ctx.event.topic, ctx.blackboard.get("box/x"), lamp.name, struct(a = 1).a, attempt(lambda: light("hall")).value])
+
+on("box/go", go)
+`)
+	if got != `[["a","t"],"ctx","box/go",3,"light",1,50]` {
+		t.Errorf("got %s: %s", got, r.errors())
+	}
+}
+
+// TestIsolatedSeesChanges: an attribute is what it is now, not what it was when
+// the object came.
+func TestIsolatedSeesChanges(t *testing.T) {
+	r := newRig(t)
+	defer r.close()
+	got := r.isolated(`
+a = Agent("a", fn = lambda task: 1, mood = {"valence": 0.25})
+
+def go(ev):
+    was = a.mood["valence"]
+    a.set_mood(valence = 0.75)
+    bus.publish("box/out", [was, a.mood["valence"]])
+
+on("box/go", go)
+`)
+	if got != `[0.25,0.75]` {
+		t.Errorf("got %s: %s", got, r.errors())
+	}
+}

@@ -23,10 +23,10 @@ func (b *Behaviour) places() map[string]string {
 }
 
 // Text gives the text of a file that was loaded, under the name that messages
-// give it; ok is false if none is called so, or another process holds it.
+// give it; ok is false if none is called so.
 func (b *Behaviour) Text(file string) (text string, ok bool) {
-	if b.program == nil {
-		return "", false
+	if b.remote != nil {
+		return b.remote.Text(file)
 	}
 	for _, m := range b.program.Modules {
 		if m.File == file {

@@ -220,7 +220,7 @@ var floorKind = &value.Kind[*floor]{
 }
 
 var saidKind = &value.Kind[*protocol.Message]{
-	Name: "said", Doc: "A message between members, as protocols and conditions see it.",
+	Name: "said", Fixed: true, Doc: "A message between members, as protocols and conditions see it.",
 	Attrs: []value.Attr[*protocol.Message]{
 		{Name: "sender", Doc: "Who said it.", Type: value.String, Get: func(m *protocol.Message) (any, error) { return m.From, nil }},
 		{Name: "receivers", Doc: "Who hears it.", Get: func(m *protocol.Message) (any, error) { return m.To, nil }},

@@ -9,7 +9,6 @@ import (
 
 	"go.starlark.net/starlark"
 
-	"edged/starlark/script"
 	"edged/starlark/value"
 	"edged/workflow"
 )
@@ -30,7 +29,7 @@ func (b *Behaviour) check(cb *callback, name string) func(context.Context) (bool
 	return func(ctx context.Context) (bool, error) {
 		ctx = origin.With(ctx, origin.From(ctx)) // what it decides by goes nowhere
 		r := &run{Context: ctx, b: b, source: source, pure: inGuard, more: &more{name: name}}
-		v, err := b.ask(r, cb, b.glance(cb, r))
+		v, err := b.ask(r, cb, b.contextValue(r))
 		if err != nil {
 			return false, err
 		}
@@ -59,7 +58,7 @@ func (b *Behaviour) onHalt(c *value.Call, name string) (func(context.Context, st
 	return func(ctx context.Context, why string) error {
 		r := b.nodeRun(ctx, name, workflow.View{})
 		r.why = why
-		_, err := b.do(r, cb, b.glance(cb, r))
+		_, err := b.do(r, cb, b.contextValue(r))
 		return err
 	}, nil
 }
@@ -115,25 +114,4 @@ func (r *run) countEnded() (any, error) {
 		return int64(v.Count), nil
 	}
 	return int64(0), nil
-}
-
-// glanceKind is the ctx of functions of nodes in isolated scripts: what can be
-// sent of it.
-var glanceKind = &value.Kind[*run]{
-	Name: "ctx", Doc: "The run that a function of a node is called in.",
-	Attrs: []value.Attr[*run]{
-		{Name: "task", Doc: "What the whole of the workflow was asked to do.", Get: (*run).firstTask},
-		{Name: "last", Doc: "The result of the child that ended last.", Get: (*run).lastResult},
-		{Name: "count", Doc: "How many runs of children have ended.", Get: (*run).countEnded},
-		{Name: "why", Doc: "What the node was cancelled for.", Get: func(r *run) (any, error) { return r.extra().why, nil }},
-		{Name: "name", Doc: "The name of the node.", Get: func(r *run) (any, error) { return r.agent(), nil }},
-	},
-}
-
-// glance is the ctx that a function of a node is offered.
-func (b *Behaviour) glance(cb *callback, r *run) starlark.Value {
-	if _, remote := cb.fn.(*script.RemoteFunc); remote {
-		return glanceKind.Wrap(r)
-	}
-	return b.contextValue(r)
 }

@@ -173,8 +173,8 @@ func (m *match) number(c *value.Call) (int, error) {
 }
 
 var matchKind = &value.Kind[*match]{
-	Name: "match",
-	Doc:  "A place in a text that matches.",
+	Name: "match", Fixed: true,
+	Doc: "A place in a text that matches.",
 	Attrs: []value.Attr[*match]{
 		{Name: "text", Doc: "What matched.", Type: value.String, Get: func(m *match) (any, error) { return m.group(0), nil }},
 		{Name: "start", Doc: "Where it begins, in bytes.", Type: value.Int, Get: func(m *match) (any, error) { return int64(m.at[0]), nil }},

@@ -283,7 +283,7 @@ func (b *Behaviour) weigh(ctx context.Context, cb *callback, offered ...starlark
 }
 
 var submissionKind = &value.Kind[*society.Submission]{
-	Name: "submission", Doc: "What a member gave, as functions see it that resolve or merge.",
+	Name: "submission", Fixed: true, Doc: "What a member gave, as functions see it that resolve or merge.",
 	Attrs: []value.Attr[*society.Submission]{
 		{Name: "agent", Doc: "Who gave it.", Type: value.String, Get: func(s *society.Submission) (any, error) { return s.Agent, nil }},
 		{Name: "output", Doc: "What was given.", Get: func(s *society.Submission) (any, error) { return s.Output, nil }},

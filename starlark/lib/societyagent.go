@@ -237,7 +237,7 @@ func newestOf(p *society.Prompt, topic string) any {
 }
 
 var turnKind = &value.Kind[*society.Prompt]{
-	Name: "turn", Doc: "What an agent made of a function gets in a turn: all that it may know.",
+	Name: "turn", Fixed: true, Doc: "What an agent made of a function gets in a turn: all that it may know.",
 	Attrs: []value.Attr[*society.Prompt]{
 		{Name: "kind", Doc: "What the turn is for: " + strings.Join(turnKinds, ", ") + ".", Type: value.String, Get: func(p *society.Prompt) (any, error) { return string(p.Kind), nil }},
 		{Name: "round", Doc: "The number of the round, from 1.", Type: value.Int, Get: func(p *society.Prompt) (any, error) { return int64(p.Round), nil }},
@@ -380,16 +380,16 @@ func turnCallback(c *value.Call, arg string, fn starlark.Callable) (*callback, e
 	if missing != "" {
 		return nil, c.Errorf(arg, "argument %q: %s needs an argument %q, but it is called with (task, state, turn, ctx)", arg, fn.Name(), missing)
 	}
-	param := func(int) string { return "" }
-	switch f := fn.(type) {
-	case *starlark.Function:
-		param = func(i int) string { name, _ := f.Param(i); return name }
-	case *script.RemoteFunc:
-		if names, ok := f.Needs(); ok {
-			param = func(i int) string { return names[i] }
-		}
-	default:
+	f, ok := script.SignatureOf(fn)
+	if !ok {
 		cb.place = cb.place[:1] // a builtin gets the task
+	}
+	param := func(i int) string {
+		if !ok {
+			return ""
+		}
+		name, _ := f.Param(i)
+		return name
 	}
 	for i, at := range cb.place { // by name where the name says it
 		if name := param(i); at != ctxAt && slices.Contains(turnOffers, name) {

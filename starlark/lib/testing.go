@@ -78,6 +78,10 @@ type TestOptions struct {
 	File   string // "main_test.star"
 	Func   string // "test_goto"; empty only loads
 
+	// Isolated runs the scripts as those that are isolated are: apart from the
+	// robot, by messages. The process is the same, so that time is virtual.
+	Isolated bool
+
 	Grants  Grants
 	Env     func(name string) (string, bool)
 	Secret  func(name string) (string, error) // nil knows none
@@ -220,10 +224,14 @@ func (t *testRobot) run(ctx context.Context) error {
 	if _, err := fs.Stat(t.o.Folder, "main.star"); err == nil {
 		entry = []string{"main.star", t.o.File}
 	}
-	b, err := Load(ctx, t.host, t.o.Folder, Options{
+	opt := Options{
 		Folder: t.o.Name, Grants: t.o.Grants, Entry: entry, Cover: t.o.Cover,
 		Extra: t.names(), testing: true, stimulus: t.log.stimulus, settle: t.settle,
-	})
+	}
+	if t.o.Isolated {
+		opt.Isolated = &Isolation{here: true}
+	}
+	b, err := Load(ctx, t.host, t.o.Folder, opt)
 	if err != nil {
 		return err
 	}
@@ -232,7 +240,7 @@ func (t *testRobot) run(ctx context.Context) error {
 	if t.o.Func == "" {
 		return nil
 	}
-	fn := b.program.Module(t.o.File).Globals[t.o.Func]
+	fn := b.lookup(t.o.File, t.o.Func)
 	if fn == nil {
 		return fmt.Errorf("%s: no function %s", t.o.File, t.o.Func)
 	}

@@ -126,7 +126,7 @@ type asked struct {
 }
 
 var promptKind = &value.Kind[*asked]{
-	Name: "prompt", Doc: "In tests: what a model was asked.",
+	Name: "prompt", Fixed: true, Doc: "In tests: what a model was asked.",
 	Attrs: []value.Attr[*asked]{
 		{Name: "model", Doc: "Which model.", Type: value.String, Get: func(p *asked) (any, error) { return p.model, nil }},
 		{Name: "system", Doc: "What stands before all.", Type: value.String, Get: func(p *asked) (any, error) { return p.newest(llm.System), nil }},

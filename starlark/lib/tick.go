@@ -74,7 +74,7 @@ func (a *tickedAction) Ticks(ctx context.Context) func() (workflow.TickStatus, e
 func (b *Behaviour) pin(ctx context.Context, cb *callback, name string, p pure) *script.Pin {
 	ctx = origin.With(ctx, origin.Merge(origin.From(ctx), b.globals))
 	r := &run{Context: ctx, b: b, source: "workflow:" + name, pure: p, more: &more{name: name}}
-	args, kwargs := cb.args(r, []starlark.Value{b.glance(cb, r)})
+	args, kwargs := cb.args(r, []starlark.Value{b.contextValue(r)})
 	l := script.Limits{}
 	if p == inGuard {
 		l = inline

@@ -182,7 +182,7 @@ func (t *tool) encode() (err error) {
 // signature reads the function's parameters; docs, if not nil, tells of them
 // what the function doesn't.
 func (t *tool) signature(docs starlark.Value) (doc string, err error) {
-	f, ok := t.fn.(*starlark.Function)
+	f, ok := script.SignatureOf(t.fn)
 	if !ok || docs != nil {
 		if docs == nil {
 			return "", fmt.Errorf("the parameters of %s can't be seen: give Tool(fn, params = {…})", t.fn.Name())
@@ -348,21 +348,16 @@ func (t *tool) do(ctx context.Context, text json.RawMessage) (json.RawMessage, e
 
 func (t *tool) arguments(r *run, text json.RawMessage) (args starlark.Tuple, kwargs []starlark.Tuple, err error) {
 	m, _ := decoded(text).(map[string]any)
-	_, remote := t.fn.(*script.RemoteFunc)
 	for _, name := range t.names {
 		x, given := m[name]
-		if !given && !remote {
+		if !given {
 			continue
 		}
 		v, err := value.FromGo(x)
 		if err != nil {
 			return nil, nil, err
 		}
-		if remote {
-			args = append(args, v)
-		} else {
-			kwargs = append(kwargs, starlark.Tuple{starlark.String(name), v})
-		}
+		kwargs = append(kwargs, starlark.Tuple{starlark.String(name), v})
 	}
 	if t.ctx {
 		kwargs = append(kwargs, starlark.Tuple{starlark.String("ctx"), t.b.contextValue(r)})

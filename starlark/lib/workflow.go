@@ -259,7 +259,7 @@ func roleOf(a agent.Agent) string {
 		a = w.Unwrap()
 	}
 	if f, ok := a.(*fnAgent); ok {
-		if fn, ok := f.cb.fn.(*starlark.Function); ok {
+		if fn, ok := script.SignatureOf(f.cb.fn); ok {
 			return firstLine(fn.Doc())
 		}
 	}
@@ -346,7 +346,7 @@ func (b *Behaviour) nodeRun(ctx context.Context, name string, v workflow.View) *
 func (b *Behaviour) decide(ctx context.Context, cb *callback, name string, v workflow.View, task bool) (starlark.Value, error) {
 	r := b.nodeRun(ctx, name, v)
 	if !task {
-		return b.do(r, cb, b.glance(cb, r))
+		return b.do(r, cb, b.contextValue(r))
 	}
 	words, err := value.FromGo(v.Task.Input)
 	if err != nil {

@@ -297,10 +297,15 @@ const (
 	opMethod        // a method of an object, by name
 	opIndex         // x[key] of an object
 	opRead          // the text of a file
+	opAttr          // an attribute of an object, as it is now
 )
 
-// request asks the runtime and waits for the answer, until ctx ends.
-func (h *host) request(ctx context.Context, op byte, target uint64, name string, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+// answerTime is how long a script whose call is over waits for the answer of the
+// runtime, which knows it, too: a workflow that was cancelled says so.
+const answerTime = 250 * time.Millisecond
+
+// request asks the runtime and waits for the answer, until ctx has ended.
+func (h *host) request(ctx context.Context, at Position, op byte, target uint64, name string, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	call, _ := ctx.Value(callKey{}).(uint64)
 	ch := make(chan reply, 1)
 	h.mu.Lock()
@@ -314,6 +319,7 @@ func (h *host) request(ctx context.Context, op byte, target uint64, name string,
 	e.byte(op)
 	e.uint(target)
 	e.text(name)
+	e.position(at)
 	e.args(args, kwargs)
 	if err := h.send(e); err != nil {
 		h.mu.Lock()
@@ -325,11 +331,18 @@ func (h *host) request(ctx context.Context, op byte, target uint64, name string,
 	case r := <-ch:
 		return r.v, r.err
 	case <-ctx.Done():
-		h.mu.Lock()
-		delete(h.waiting, id)
-		h.mu.Unlock()
-		return nil, context.Cause(ctx)
 	}
+	late := time.NewTimer(answerTime)
+	defer late.Stop()
+	select {
+	case r := <-ch:
+		return r.v, r.err
+	case <-late.C:
+	}
+	h.mu.Lock()
+	delete(h.waiting, id)
+	h.mu.Unlock()
+	return nil, context.Cause(ctx)
 }
 
 // ask is request for a builtin: the script's clock stands while it waits.
@@ -338,11 +351,11 @@ func (h *host) ask(t *starlark.Thread, op byte, target uint64, name string, args
 		r.Pause()
 		defer r.Resume()
 	}
-	return h.request(value.ContextOf(t), op, target, name, args, kwargs)
+	return h.request(value.ContextOf(t), Caller(t), op, target, name, args, kwargs)
 }
 
 func (h *host) readText(ctx context.Context, path string) (string, error) {
-	v, err := h.request(ctx, opRead, 0, path, starlark.Tuple{}, nil)
+	v, err := h.request(ctx, Position{}, opRead, 0, path, starlark.Tuple{}, nil)
 	if err != nil {
 		return "", err
 	}

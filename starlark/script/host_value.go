@@ -22,6 +22,10 @@ func (h *host) encodeForeign(e *encoder, v starlark.Value) error {
 		e.byte(wireAPI)
 		e.text(v.name)
 		return nil
+	case *value.Module:
+		e.byte(wireAPI)
+		e.text(v.Name())
+		return nil
 	case interface{ remote() *remoteObject }:
 		e.byte(wireObject)
 		e.uint(v.remote().id)
@@ -36,34 +40,10 @@ func (h *host) encodeForeign(e *encoder, v starlark.Value) error {
 			p = Position{f.Position().Filename(), int(f.Position().Line), int(f.Position().Col)}
 		}
 		e.position(p)
-		e.texts(needs(fn))
+		e.signature(signatureOf(fn))
 		return nil
 	}
 	return fmt.Errorf("a %s cannot be sent out of an isolated script", v.Type())
-}
-
-// anyArgs stands for the parameters of a function that takes any number, or
-// that can't be looked at.
-const anyArgs = "*"
-
-// needs names the parameters of a function that must be given by position.
-func needs(fn starlark.Callable) []string {
-	f, ok := fn.(*starlark.Function)
-	if !ok || f.HasVarargs() || f.NumParams() > 64 {
-		return []string{anyArgs}
-	}
-	positional := f.NumParams() - f.NumKwonlyParams()
-	if f.HasKwargs() {
-		positional--
-	}
-	names := []string{}
-	for i := range positional {
-		if f.ParamDefault(i) == nil {
-			name, _ := f.Param(i)
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 func (h *host) decodeForeign(d *decoder, kind byte, depth int) (starlark.Value, error) {
@@ -99,7 +79,7 @@ func (h *host) object(d *decoder, depth int) (starlark.Value, error) {
 	o := &remoteObject{h: h, id: d.uint()}
 	o.typ, o.text = d.text(), d.text()
 	flags := d.byte()
-	o.truth = flags&objectTruth != 0
+	o.truth, o.fixed = flags&objectTruth != 0, flags&objectFixed != 0
 	attrs, ok := d.value(depth + 1).(*starlark.Dict)
 	o.methods = d.texts()
 	items, ok2 := d.value(depth + 1).(*starlark.Dict)
@@ -127,6 +107,7 @@ const (
 	objectCallable
 	objectKeyed
 	objectItems
+	objectFixed
 )
 
 func (h *host) drop(id uint64) {
@@ -157,7 +138,7 @@ type remoteObject struct {
 	h            *host
 	id           uint64
 	typ, text    string
-	truth        bool
+	truth, fixed bool
 	attrs, items *starlark.Dict
 	methods      []string
 }
@@ -171,6 +152,12 @@ func (o *remoteObject) Hash() (uint32, error) { return 0, fmt.Errorf("unhashable
 
 func (o *remoteObject) Attr(name string) (starlark.Value, error) {
 	if v, ok, err := o.attrs.Get(starlark.String(name)); ok || err != nil {
+		if err == nil && !o.fixed { // what it was when it was sent is all that is left of one that is gone
+			if now, err := o.h.request(context.Background(), Position{}, opAttr, o.id, name, starlark.Tuple{}, nil); err == nil {
+				now.Freeze()
+				v = now
+			}
+		}
 		return v, err
 	}
 	for _, m := range o.methods {
@@ -228,7 +215,7 @@ func (k *remoteKeyed) Get(key starlark.Value) (starlark.Value, bool, error) {
 		return k.items.Get(key)
 	}
 	// There is no thread here, so no call to belong to: the parent answers at once.
-	v, err := k.h.request(context.Background(), opIndex, k.id, "", starlark.Tuple{key}, nil)
+	v, err := k.h.request(context.Background(), Position{}, opIndex, k.id, "", starlark.Tuple{key}, nil)
 	if err != nil {
 		return nil, false, err
 	}

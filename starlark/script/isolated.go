@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"sync"
@@ -23,6 +24,10 @@ type Isolation struct {
 	// Command makes the command of the host, which must end in [HostMain]. Its
 	// standard streams and environment are set here.
 	Command func() *exec.Cmd
+	// Local, if it is set, runs the host in this process, with these names as in
+	// [HostMain], for tests: what goes between the two is the same, and nothing
+	// is bounded but by the engine's limits.
+	Local starlark.StringDict
 	// Memory is what scripts may use in the host, in bytes, beyond what the
 	// empty process takes; the default is 64 MiB.
 	Memory uint64
@@ -104,6 +109,9 @@ func (i *Isolated) Serve(ctx context.Context) error {
 
 // start makes the child and says hello to it.
 func (i *Isolated) start(ctx context.Context) (*session, error) {
+	if i.o.Local != nil {
+		return i.startHere(ctx), nil
+	}
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -136,11 +144,38 @@ func (i *Isolated) start(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
+// startHere runs a host on pipes of this process.
+func (i *Isolated) startHere(ctx context.Context) *session {
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	s := newSession(ctx, i, inW, outR)
+	h := newHost(outW, i.o.Local, Options{Limits: i.e.limits})
+	spawn(func() {
+		_ = h.send(newFrame(frameReady))
+		_ = h.serve(inR)
+		inR.Close()
+		outW.Close()
+	})
+	return s
+}
+
 // RemoteProgram is a folder loaded by an isolated host.
 type RemoteProgram struct {
 	Hash    string
 	Modules []RemoteModule
 	load    *loader
+	texts   map[string]string // by path
+}
+
+// Text gives the text of a file, under the name that messages give it.
+func (p *RemoteProgram) Text(file string) (string, bool) {
+	for _, m := range p.Modules {
+		if m.File == file {
+			text, ok := p.texts[m.Path]
+			return text, ok
+		}
+	}
+	return "", false
 }
 
 // RemoteModule is a file of it.
@@ -169,11 +204,8 @@ type RemoteFunc struct {
 	id   uint64
 	name string
 	pos  Position
-
-	needs []string
+	sig  signature
 }
-
-var _ starlark.Callable = (*RemoteFunc)(nil)
 
 // Name returns the function's name in the script.
 func (f *RemoteFunc) Name() string         { return f.name }
@@ -184,18 +216,6 @@ func (f *RemoteFunc) Truth() starlark.Bool { return true }
 
 // Hash implements starlark.Value.
 func (f *RemoteFunc) Hash() (uint32, error) { return starlark.String(f.name).Hash() }
-
-// Where is where the script defines it.
-func (f *RemoteFunc) Where() Position { return f.pos }
-
-// Needs names the parameters that must be given, by position; ok is false if the
-// function takes any number, or nobody knows.
-func (f *RemoteFunc) Needs() (names []string, ok bool) {
-	if len(f.needs) == 1 && f.needs[0] == anyArgs {
-		return nil, false
-	}
-	return f.needs, true
-}
 
 // CompareSameType implements starlark.Comparable: the same function of the same
 // host is equal.

@@ -174,7 +174,7 @@ on("sensor/#", near)
 
 func TestIsolated(t *testing.T) {
 	var registered []starlark.Callable
-	e := script.New(script.Options{Limits: script.Limits{Time: 300 * time.Millisecond, Steps: 1e6}})
+	e := script.New(script.Options{Limits: script.Limits{Time: 20 * time.Second, Steps: 1e6}})
 	p, _, err := isolate(t, e, map[string]string{"main.star": isolatedScript, "lib/x.star": "def double(x): return x * 2\n"}, apiNames(&registered))
 	if err != nil {
 		t.Fatal(err)

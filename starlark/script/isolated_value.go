@@ -101,7 +101,10 @@ func (s *session) onLoaded(d *decoder) {
 		return
 	}
 	err := d.error()
-	p := &RemoteProgram{load: s.load}
+	s.mu.Lock()
+	p := &RemoteProgram{load: s.load, texts: s.texts}
+	s.texts = nil // nothing is read from now on that anybody asks for
+	s.mu.Unlock()
 	if err == nil {
 		p.Hash = d.text()
 		for n := d.count(); n > 0 && d.err == nil; n-- {
@@ -132,7 +135,7 @@ func (s *session) onLoaded(d *decoder) {
 
 // onRequest answers one request, beside the reader.
 func (s *session) onRequest(d *decoder) error {
-	id, call, op, target, name := d.uint(), d.uint(), d.byte(), d.uint(), d.text()
+	id, call, op, target, name, at := d.uint(), d.uint(), d.byte(), d.uint(), d.text(), d.position()
 	args, kwargs := d.args()
 	if d.err != nil {
 		return d.err
@@ -149,7 +152,7 @@ func (s *session) onRequest(d *decoder) error {
 		c.pause()
 	}
 	s.i.o.Spawn(func() {
-		v, err := s.answer(c, op, target, name, args, kwargs)
+		v, err := s.answer(c, at, op, target, name, args, kwargs)
 		e := s.newFrame(frameReply)
 		e.uint(id)
 		e.error(err)
@@ -168,18 +171,35 @@ func (s *session) onRequest(d *decoder) error {
 		if c != nil {
 			c.resume()
 		}
+		if c != nil && c.f != nil && c.ctx.Err() != nil {
+			// The host knows it before it gets the answer, so that the script does
+			// not take the end of the call for an answer.
+			cancel := newFrame(frameCancel)
+			cancel.uint(call)
+			_ = s.send(cancel)
+		}
 		_ = s.send(e)
 	})
 	return nil
 }
 
-func (s *session) answer(c *remoteCall, op byte, target uint64, name string, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (s *session) answer(c *remoteCall, at Position, op byte, target uint64, name string, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	switch op {
 	case opRead:
 		text, err := s.i.o.Source.read(name)
+		if err == nil {
+			s.mu.Lock()
+			if s.texts == nil {
+				s.texts = make(map[string]string)
+			}
+			if s.kept += len(text); s.kept <= maxTexts {
+				s.texts[name] = text
+			}
+			s.mu.Unlock()
+		}
 		return starlark.String(text), err
 	case opCall:
-		return s.onThread(c, func(t *starlark.Thread) (starlark.Value, error) {
+		return s.onThread(c, at, func(t *starlark.Thread) (starlark.Value, error) {
 			return s.i.o.Dispatcher.Dispatch(t, name, args, kwargs)
 		})
 	}
@@ -191,7 +211,7 @@ func (s *session) answer(c *remoteCall, op byte, target uint64, name string, arg
 	}
 	switch op {
 	case opInvoke:
-		return s.onThread(c, func(t *starlark.Thread) (starlark.Value, error) { return starlark.Call(t, v, args, kwargs) })
+		return s.onThread(c, at, func(t *starlark.Thread) (starlark.Value, error) { return starlark.Call(t, v, args, kwargs) })
 	case opMethod:
 		attrs, ok := v.(starlark.HasAttrs)
 		if !ok {
@@ -204,7 +224,17 @@ func (s *session) answer(c *remoteCall, op byte, target uint64, name string, arg
 		if m == nil {
 			return nil, fmt.Errorf("%s has no %q", v.Type(), name)
 		}
-		return s.onThread(c, func(t *starlark.Thread) (starlark.Value, error) { return starlark.Call(t, m, args, kwargs) })
+		return s.onThread(c, at, func(t *starlark.Thread) (starlark.Value, error) { return starlark.Call(t, m, args, kwargs) })
+	case opAttr:
+		o, ok := v.(starlark.HasAttrs)
+		if !ok {
+			return nil, errWire
+		}
+		x, err := o.Attr(name)
+		if err == nil && x == nil {
+			err = fmt.Errorf("%s has no %q", v.Type(), name)
+		}
+		return x, err
 	case opIndex:
 		m, ok := v.(starlark.Mapping)
 		if !ok || len(args) != 1 {
@@ -221,12 +251,13 @@ func (s *session) answer(c *remoteCall, op byte, target uint64, name string, arg
 
 // onThread runs what a script asked for on a thread of the runtime that
 // belongs to the call the script is in.
-func (s *session) onThread(c *remoteCall, do func(t *starlark.Thread) (starlark.Value, error)) (starlark.Value, error) {
+func (s *session) onThread(c *remoteCall, at Position, do func(t *starlark.Thread) (starlark.Value, error)) (starlark.Value, error) {
 	if c == nil {
 		return nil, errors.New("the call is over")
 	}
 	r := s.i.e.newRunner()
 	r.thread.SetLocal(loaderKey, s.load)
+	r.thread.SetLocal(callerKey, at)
 	for k, v := range s.i.o.Source.Locals {
 		r.thread.SetLocal(k, v)
 	}
@@ -311,6 +342,9 @@ func (s *session) writeObject(e *encoder, id uint64, flags byte, snap value.Snap
 	if snap.Truth {
 		flags |= objectTruth
 	}
+	if snap.Fixed {
+		flags |= objectFixed
+	}
 	if snap.Keyed {
 		flags |= objectKeyed
 	}
@@ -337,7 +371,7 @@ func (s *session) writeObject(e *encoder, id uint64, flags byte, snap value.Snap
 func (s *session) decodeForeign(d *decoder, kind byte, _ int) (starlark.Value, error) {
 	switch kind {
 	case wireFunc:
-		f := &RemoteFunc{s: s, id: d.uint(), name: d.text(), pos: d.position(), needs: d.texts()}
+		f := &RemoteFunc{s: s, id: d.uint(), name: d.text(), pos: d.position(), sig: d.signature()}
 		runtime.AddCleanup(f, s.forget, f.id)
 		return f, nil
 	case wireObject:

@@ -145,6 +145,24 @@ func (p *Program) Start() {
 	}
 }
 
+// callerKey holds, on a thread that answers a request of an isolated script, the
+// place of the call in the script.
+const callerKey = "edged.caller"
+
+// Caller is the place of the statement that calls the builtin which runs on a
+// thread.
+func Caller(t *starlark.Thread) Position {
+	if at, ok := t.Local(callerKey).(Position); ok {
+		at.File = at.File[:min(len(at.File), 256)]
+		return at
+	}
+	if t.CallStackDepth() < 2 {
+		return Position{}
+	}
+	p := t.CallFrame(1).Pos
+	return Position{File: p.Filename(), Line: int(p.Line), Col: int(p.Col)}
+}
+
 // OnFrozen runs f when the program that is loading on the thread has been
 // loaded, frozen and started, or at once if no load is going on. Builtins that
 // hand a callback to another goroutine do it in f. If the load fails, f never

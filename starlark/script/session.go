@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -21,15 +22,16 @@ import (
 const (
 	maxRequests = 1000
 	maxObjects  = 20_000
+	maxTexts    = 4 << 20 // bytes of its files, for messages
 )
 
 // session is one child process from its start to its end. What comes out of it
 // is not trusted: it is bounded, and a message that makes no sense ends it.
 type session struct {
 	i      *Isolated
-	cmd    *exec.Cmd
-	in     *os.File
-	out    *os.File
+	cmd    *exec.Cmd // nil if the host is in this process
+	in     io.WriteCloser
+	out    io.ReadCloser
 	stderr tail
 	load   *loader         // for OnFrozen
 	ctx    context.Context // of Serve, for what the top level calls
@@ -41,8 +43,10 @@ type session struct {
 	calls     map[uint64]*remoteCall
 	requests  int
 	objects   map[uint64]starlark.Value
-	forgotten []uint64 // functions no longer held, told with the next frame
-	ended     error    // why the session is over
+	forgotten []uint64          // functions no longer held, told with the next frame
+	texts     map[string]string // of the files that were read, by path
+	kept      int               // their bytes
+	ended     error             // why the session is over
 }
 
 // remoteCall is a call that a script in the host is working on.
@@ -61,7 +65,7 @@ type remoteCall struct {
 	timer  *time.Timer
 }
 
-func newSession(ctx context.Context, i *Isolated, in, out *os.File) *session {
+func newSession(ctx context.Context, i *Isolated, in io.WriteCloser, out io.ReadCloser) *session {
 	return &session{ctx: ctx, i: i, in: in, out: out, load: &loader{}, calls: make(map[uint64]*remoteCall), objects: make(map[uint64]starlark.Value)}
 }
 
@@ -80,7 +84,10 @@ func (s *session) serve() error {
 	s.kill(err)
 	s.out.Close()
 	s.in.Close()
-	status := s.cmd.Wait()
+	var status error
+	if s.cmd != nil {
+		status = s.cmd.Wait()
+	}
 	return s.finish(status)
 }
 
@@ -91,7 +98,11 @@ func (s *session) kill(why error) {
 		s.ended = why
 	}
 	s.mu.Unlock()
-	if s.cmd != nil && s.cmd.Process != nil {
+	switch {
+	case s.cmd == nil:
+		_ = s.in.Close()
+		_ = s.out.Close()
+	case s.cmd.Process != nil:
 		_ = s.cmd.Process.Kill()
 	}
 }
@@ -183,7 +194,9 @@ func (s *session) send(e *encoder) error {
 	s.mu.Unlock()
 	s.inMu.Lock()
 	defer s.inMu.Unlock()
-	_ = s.in.SetWriteDeadline(time.Now().Add(s.i.o.Grace))
+	if f, ok := s.in.(*os.File); ok {
+		_ = f.SetWriteDeadline(time.Now().Add(s.i.o.Grace))
+	}
 	if len(forgotten) > 0 {
 		f := newFrame(frameForget)
 		f.uint(uint64(len(forgotten)))

@@ -85,8 +85,8 @@ type outcome struct {
 // a limit or its context is not caught: it would only be met again.
 func attempt() *value.Builtin {
 	results := &value.Kind[outcome]{
-		Name: "outcome",
-		Doc:  "What attempt returns.",
+		Name: "outcome", Fixed: true,
+		Doc: "What attempt returns.",
 		Attrs: []value.Attr[outcome]{
 			{Name: "ok", Doc: "Whether the function returned.", Type: value.Bool, Get: func(o outcome) (any, error) { return o.ok, nil }},
 			{Name: "value", Doc: "What it returned, None if it failed.", Get: func(o outcome) (any, error) { return o.value, nil }},

@@ -10,6 +10,7 @@ import (
 
 	startime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
 
 	"edged/starlark/value"
 )
@@ -56,6 +57,7 @@ const (
 	wireObject // an object of the runtime: id, snapshot
 	wireAPI    // a builtin of the runtime, by name
 	wireModule // a module of the runtime
+	wireStruct // fields by name
 )
 
 var errWire = errors.New("script: malformed message")
@@ -163,6 +165,15 @@ func (e *encoder) value(v starlark.Value, depth int) {
 		e.uint(uint64(v.Len()))
 		for k, x := range v.Entries() {
 			e.value(k, depth+1)
+			e.value(x, depth+1)
+		}
+	case *starlarkstruct.Struct:
+		e.byte(wireStruct)
+		names := v.AttrNames()
+		e.uint(uint64(len(names)))
+		for _, name := range names {
+			x, _ := v.Attr(name)
+			e.text(name)
 			e.value(x, depth+1)
 		}
 	case startime.Duration:
@@ -358,6 +369,13 @@ func (d *decoder) value(depth int) starlark.Value {
 			}
 		}
 		return dict
+	case wireStruct:
+		fields := starlark.StringDict{}
+		for n := d.count(); n > 0 && d.err == nil; n-- {
+			name := d.text()
+			fields[name] = d.value(depth + 1)
+		}
+		return starlarkstruct.FromStringDict(starlarkstruct.Default, fields)
 	case wireDuration:
 		return startime.Duration(d.int())
 	case wireTime:

@@ -34,6 +34,7 @@ type Kind[T any] struct {
 	// and go where it is wanted. What has the same name here comes first.
 	Is *Kind[T]
 
+	Fixed  bool                        // the attributes never change: another process need not ask for them
 	String func(T) string              // what str(x) says; the default is <name>
 	Tree   func(T) (any, error)        // its form as data, for ToGo
 	Truth  func(T) bool                // bool(x); the default is True
@@ -89,6 +90,7 @@ func (k *Kind[T]) prepare() {
 // lift hands what is optional to the core.
 func (k *Kind[T]) lift() {
 	c := &k.core
+	c.fixed = k.Fixed
 	if k.String != nil {
 		c.text = func(v any) string { return k.String(v.(T)) }
 	}

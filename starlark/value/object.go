@@ -11,6 +11,7 @@ import (
 // core is a kind without its Go type: all that works while scripts run. It is
 // apart because code that is generic is in the binary once for every type.
 type core struct {
+	fixed              bool
 	name, doc, example string
 
 	is      *core

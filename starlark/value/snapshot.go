@@ -9,6 +9,7 @@ type Snapshot struct {
 	Text    string // what str(x) says
 	Truth   bool
 	Attrs   starlark.StringDict // the attributes' values now
+	Fixed   bool                // they stay so
 	Methods []string
 	Keyed   bool             // answers x["key"]
 	Items   []starlark.Tuple // its entries, if it can be walked through
@@ -23,7 +24,7 @@ type Snapshotter interface {
 
 // Snapshot implements [Snapshotter].
 func (o *object) Snapshot() Snapshot {
-	s := Snapshot{Type: o.k.name, Text: o.String(), Truth: bool(o.Truth()), Attrs: make(starlark.StringDict, len(o.k.attr))}
+	s := Snapshot{Type: o.k.name, Text: o.String(), Fixed: o.k.fixed, Truth: bool(o.Truth()), Attrs: make(starlark.StringDict, len(o.k.attr))}
 	for _, name := range o.k.names {
 		if o.k.attr[name] == nil {
 			s.Methods = append(s.Methods, name)
