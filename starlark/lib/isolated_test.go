@@ -178,12 +178,14 @@ a = Agent("a", fn = named)
 
 def go(ev, ctx):
     board.set("box/x", 3)
+    ctx.state["n"] = ctx.state.get("n", 1) + 1
+    ctx.state["f"] = lambda: ctx.state["n"]
     first = a.run("t").output
-    bus.publish("box/out", [first, type(ctx), ctx.event.topic, ctx.blackboard.get("box/x"), lamp.name, struct(a = 1).a, attempt(lambda: light("hall")).value])
+    bus.publish("box/out", [first, type(ctx), ctx.event.topic, ctx.blackboard.get("box/x"), ctx.state["f"](), lamp.name, struct(a = 1).a, attempt(lambda: light("hall")).value])
 
 on("box/go", go)
 `)
-	if got != `[["a","t"],"ctx","box/go",3,"light",1,50]` {
+	if got != `[["a","t"],"ctx","box/go",3,2,"light",1,50]` {
 		t.Errorf("got %s: %s", got, r.errors())
 	}
 }

@@ -72,7 +72,7 @@ func (r *outcome) turns() []any {
 
 var resultKind = &value.Kind[*outcome]{
 	Name: "result", Fixed: true,
-	Doc:  "What a run gave. It is true if the run is done.",
+	Doc: "What a run gave. It is true if the run is done.",
 	Attrs: []value.Attr[*outcome]{
 		{Name: "status", Doc: "done, failed, timeout, cancelled, blocked, rejected, deadlock or escalated.", Type: value.String, Get: func(r *outcome) (any, error) { return string(r.Status), nil }},
 		{Name: "ok", Doc: "Whether the status is done.", Type: value.Bool, Get: func(r *outcome) (any, error) { return r.OK(), nil }},

@@ -71,7 +71,9 @@ type host struct {
 	ids     map[starlark.Callable]uint64
 	waiting map[uint64]chan reply
 	calls   map[uint64]context.CancelFunc
-	dropped []uint64 // objects no longer used, told with the next frame
+	shared  map[uint64]*starlark.Dict // by the runtime's number
+	own     map[*starlark.Dict]bool   // the same
+	dropped []uint64                  // objects no longer used, told with the next frame
 }
 
 // exported is a function the runtime holds.
@@ -89,6 +91,7 @@ func newHost(out io.Writer, local starlark.StringDict, o Options) *host {
 	h := &host{
 		local: local, out: out,
 		funcs: make(map[uint64]*exported), ids: make(map[starlark.Callable]uint64),
+		shared: make(map[uint64]*starlark.Dict), own: make(map[*starlark.Dict]bool),
 		waiting: make(map[uint64]chan reply), calls: make(map[uint64]context.CancelFunc),
 	}
 	o.Print = h.print
@@ -298,6 +301,7 @@ const (
 	opIndex         // x[key] of an object
 	opRead          // the text of a file
 	opAttr          // an attribute of an object, as it is now
+	opEqual         // whether two objects are equal
 )
 
 // answerTime is how long a script whose call is over waits for the answer of the
@@ -396,6 +400,10 @@ func (h *host) forget(d *decoder) {
 	defer h.mu.Unlock()
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		id := d.uint()
+		if dict := h.shared[id]; dict != nil {
+			delete(h.shared, id)
+			delete(h.own, dict)
+		}
 		if f := h.funcs[id]; f != nil {
 			if f.refs--; f.refs <= 0 {
 				delete(h.funcs, id)

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
 
 	"edged/starlark/value"
 )
@@ -71,6 +72,8 @@ func (h *host) decodeForeign(d *decoder, kind byte, depth int) (starlark.Value, 
 		return value.NewModule(name, doc).With(dict), nil
 	case wireObject:
 		return h.object(d, depth)
+	case wireShared:
+		return h.receiveShared(d, depth)
 	}
 	return nil, errWire
 }
@@ -86,7 +89,9 @@ func (h *host) object(d *decoder, depth int) (starlark.Value, error) {
 	if !ok || !ok2 {
 		return nil, errWire
 	}
-	attrs.Freeze()
+	for _, v := range attrs.Entries() {
+		h.freeze(v)
+	}
 	items.Freeze()
 	o.attrs, o.items = attrs, items
 	runtime.AddCleanup(o, h.drop, o.id)
@@ -150,11 +155,29 @@ func (o *remoteObject) Freeze()               {}
 func (o *remoteObject) Truth() starlark.Bool  { return starlark.Bool(o.truth) }
 func (o *remoteObject) Hash() (uint32, error) { return 0, fmt.Errorf("unhashable: %s", o.typ) }
 
+// CompareSameType implements starlark.Comparable: the runtime knows which of its
+// objects are equal.
+func (o *remoteObject) CompareSameType(op syntax.Token, y starlark.Value, _ int) (bool, error) {
+	other, ok := y.(interface{ remote() *remoteObject })
+	if !ok || op != syntax.EQL && op != syntax.NEQ {
+		return false, fmt.Errorf("%s %s %s not implemented", o.typ, op, y.Type())
+	}
+	same := other.remote().id == o.id
+	if !same {
+		v, err := o.h.request(context.Background(), Position{}, opEqual, o.id, "", starlark.Tuple{other.remote()}, nil)
+		if err != nil {
+			return false, err
+		}
+		same = bool(v.Truth())
+	}
+	return same == (op == syntax.EQL), nil
+}
+
 func (o *remoteObject) Attr(name string) (starlark.Value, error) {
 	if v, ok, err := o.attrs.Get(starlark.String(name)); ok || err != nil {
 		if err == nil && !o.fixed { // what it was when it was sent is all that is left of one that is gone
 			if now, err := o.h.request(context.Background(), Position{}, opAttr, o.id, name, starlark.Tuple{}, nil); err == nil {
-				now.Freeze()
+				o.h.freeze(now)
 				v = now
 			}
 		}

@@ -234,7 +234,13 @@ func (s *session) answer(c *remoteCall, at Position, op byte, target uint64, nam
 		if err == nil && x == nil {
 			err = fmt.Errorf("%s has no %q", v.Type(), name)
 		}
-		return x, err
+		return share(x), err
+	case opEqual:
+		if len(args) != 1 {
+			return nil, errWire
+		}
+		same, err := starlark.Equal(v, args[0])
+		return starlark.Bool(same), err
 	case opIndex:
 		m, ok := v.(starlark.Mapping)
 		if !ok || len(args) != 1 {
@@ -311,6 +317,10 @@ func (s *session) encodeForeign(e *encoder, v starlark.Value) error {
 		s.module(e, m.Name(), m)
 		return nil
 	}
+	if d, ok := v.(shared); ok {
+		s.sendShared(e, d.Dict)
+		return nil
+	}
 	snap := value.Snapshot{Type: v.Type(), Truth: bool(v.Truth())}
 	flags := byte(0)
 	switch v := v.(type) {
@@ -358,7 +368,7 @@ func (s *session) writeObject(e *encoder, id uint64, flags byte, snap value.Snap
 	e.byte(flags)
 	attrs, items := starlark.NewDict(len(snap.Attrs)), starlark.NewDict(len(snap.Items))
 	for _, name := range snap.Attrs.Keys() {
-		_ = attrs.SetKey(starlark.String(name), snap.Attrs[name])
+		_ = attrs.SetKey(starlark.String(name), share(snap.Attrs[name]))
 	}
 	for _, kv := range snap.Items {
 		_ = items.SetKey(kv[0], kv[1])

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	"go.starlark.net/starlark"
 
@@ -46,7 +47,8 @@ type session struct {
 	forgotten []uint64          // functions no longer held, told with the next frame
 	texts     map[string]string // of the files that were read, by path
 	kept      int               // their bytes
-	ended     error             // why the session is over
+	shared    map[weak.Pointer[starlark.Dict]]uint64
+	ended     error // why the session is over
 }
 
 // remoteCall is a call that a script in the host is working on.

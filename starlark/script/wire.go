@@ -29,7 +29,7 @@ const (
 	frameCall               // call, function, limits, args
 	frameCancel             // call
 	frameReply              // request, value or error
-	frameForget             // functions
+	frameForget             // functions, dicts
 	frameReady              // –
 	frameLoaded             // call, hash, modules
 	frameResult             // call, value or error
@@ -58,6 +58,7 @@ const (
 	wireAPI    // a builtin of the runtime, by name
 	wireModule // a module of the runtime
 	wireStruct // fields by name
+	wireShared // a dict to write into, which lives in the host: id, what is in it at first
 )
 
 var errWire = errors.New("script: malformed message")
