@@ -98,13 +98,12 @@ func (q *requests) load(b *Board, k, v []byte) error {
 // adopt puts the loaded requests into their lines; whoever posted them is gone,
 // whoever volunteers is offered them. The caller holds mu.
 func (q *requests) adopt(b *Board) {
-	now := time.Now().UnixNano()
 	for _, r := range q.found {
 		q.last = max(q.last, r.ID)
 		r.future = bus.NewFuture(func() { b.withdraw(r) })
 		whole := r.timeout
 		if whole > 0 {
-			left := min(whole, time.Duration(r.at-now)+whole)
+			left := leftOf(whole, r.at)
 			if left <= 0 {
 				b.later(r.gone())
 				b.count.expired.Add(1)

@@ -159,10 +159,20 @@ func (b *Board) resume(e *entry) {
 		e.version = e.history[len(e.history)-1].version
 	}
 	if e.present && e.ttl > 0 {
-		// A clock that was set back must not make a life longer.
-		left := time.Duration(e.at-time.Now().UnixNano()) + e.ttl
-		b.expire(e, min(e.ttl, max(left, 1)))
+		b.expire(e, max(leftOf(e.ttl, e.at), 1))
 	}
+}
+
+// leftOf is what is left of a time that began at a moment of the wall clock, in
+// an earlier process. A clock that went back, or forward by years, was not set
+// then or now: nothing is taken off.
+func leftOf(whole time.Duration, at int64) time.Duration {
+	const longest = 10 * 365 * 24 * time.Hour
+	passed := time.Duration(time.Now().UnixNano() - at)
+	if passed < 0 || passed > longest {
+		return whole
+	}
+	return whole - passed
 }
 
 // quarantine moves a damaged file aside and opens the newest good snapshot in

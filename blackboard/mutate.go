@@ -55,9 +55,9 @@ func (v *view) put(key string, val any, ttl time.Duration) (version uint64) {
 
 // putTTL keeps what is left of a key's life.
 func (v *view) putTTL(key string, val any, ttl time.Duration) {
-	was := v.state(key)
-	if ttl > 0 {
-		ttl = max(ttl-time.Duration(v.at-was.at), 1)
+	e := v.entry(key)
+	if _, ours := v.overlay[e]; ttl > 0 && !ours && e.expiry != nil {
+		ttl = max(e.expiry.Left(), 1) // whatever the wall clock says
 	}
 	v.put(key, val, ttl)
 }

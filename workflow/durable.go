@@ -133,6 +133,7 @@ func (j *journal) step(f *frame, c agent.Agent, t agent.Task) (agent.Result, err
 		return f.do(c, t) // says that it is over
 	}
 	if have != nil && have.Result != nil {
+		j.recall(f, path)
 		return have.outcome()
 	}
 	rec := &record{Path: path, Name: name, Effect: effectOf(c), Started: time.Now().UTC()}
@@ -161,6 +162,27 @@ func (j *journal) step(f *frame, c agent.Agent, t agent.Task) (agent.Result, err
 		return agent.Result{By: name, Status: agent.Failed, Reason: bad.Error(), Children: r.Children}, bad
 	}
 	return r, err
+}
+
+// recall tells how a step that is not run again ended, and the tree under it:
+// who draws the run knows nothing of the process before.
+func (j *journal) recall(f *frame, path string) {
+	tr := f.run.rt.Trace
+	if tr == nil {
+		return
+	}
+	j.mu.Lock()
+	var list []*record
+	for p, r := range j.steps {
+		if r.Result != nil && below(p, path) {
+			list = append(list, r)
+		}
+	}
+	j.mu.Unlock()
+	for _, r := range list {
+		tr.Node(f, Moment{Phase: Ended, Run: j.id, Path: r.Path, Name: r.Name, Kind: "agent", Recalled: true,
+			Status: r.Result.Status, Reason: r.Result.Reason, Guard: r.Guard, By: r.Result.By, Elapsed: r.Ended.Sub(r.Started)})
+	}
 }
 
 // settle decides about a step in doubt; again is true if it is to run.

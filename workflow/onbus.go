@@ -60,6 +60,9 @@ func topicOf(name string, p Phase) string { return "edged/workflow/" + level(nam
 
 // Node publishes the moment. Agents that are no nodes tell of themselves.
 func (o *onBus) Node(ctx context.Context, m Moment) context.Context {
+	if m.Recalled {
+		return ctx // it was published then
+	}
 	if m.Kind == "agent" && m.Phase != Left && m.Phase != Back {
 		return ctx
 	}

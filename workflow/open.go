@@ -63,10 +63,12 @@ func (p *Place) Outcome(at int, key string) (r agent.Result, err error, ok bool)
 	if j == nil {
 		return r, nil, false
 	}
-	rec := j.get(p.Path(at, key))
+	path := p.Path(at, key)
+	rec := j.get(path)
 	if rec == nil || rec.Result == nil {
 		return r, nil, false
 	}
+	j.recall(p.f, path)
 	r, err = rec.outcome()
 	return r, err, true
 }

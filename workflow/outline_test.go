@@ -11,7 +11,9 @@ import (
 
 	"edged/agent"
 	"edged/agent/llm"
+	"edged/bus"
 	"edged/workflow"
+	"edged/workflow/workflowtest"
 )
 
 func TestOutline(t *testing.T) {
@@ -81,4 +83,36 @@ func Example() {
 	//   · away (fallback)
 	//     · drawer (agent)
 	//     · box (agent)
+}
+
+// A run that is resumed in another process shows how the steps ended that it
+// does not run again, and says of them nothing on the bus.
+func TestOutlineOfAResumedRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, st := &diary{}, workflowtest.NewDisk()
+		tree := workflow.NewSequence("s", workflow.SequenceOptions{Options: workflow.Options{Checkpoint: true}},
+			workflow.NewSequence("inner", workflow.SequenceOptions{}, d.long("a", time.Second), d.long("b", time.Second)),
+			d.long("c", time.Second))
+		ctx, _ := runtimeOn(t.Context(), st)
+		dead, cancel := context.WithTimeout(ctx, 2500*time.Millisecond)
+		defer cancel()
+		_, _ = agent.Run(dead, tree, agent.Task{})
+
+		b := bus.New(bus.Options{})
+		defer b.Close(t.Context())
+		var told []string
+		if _, err := b.Tap("edged/workflow/+/end", func(e bus.Event) { told = append(told, e.Topic) }); err != nil {
+			t.Fatal(err)
+		}
+		live := workflow.NewLive()
+		runs := workflow.NewRuns(st.Reboot(), workflow.RunsOptions{})
+		ctx = workflow.WithRuntime(t.Context(), workflow.Runtime{Runs: runs, Trace: workflow.Traces(workflow.OnBus(b), live)})
+		if r, err := runs.Resume(ctx, runs.List()[0].ID, tree); !r.OK() {
+			t.Fatal(err)
+		}
+		o := live.Outline(tree)
+		inner := o.Children[0]
+		check(t, fmt.Sprint(o.State, inner.State, inner.Children[0].State, inner.Children[1].State, o.Children[1].State), "donedonedonedonedone")
+		check(t, fmt.Sprint(told), "[edged/workflow/s/end]")
+	})
 }

@@ -33,6 +33,8 @@ type Moment struct {
 	Guard   string // the guard that stopped it
 	By      string
 	Elapsed time.Duration
+	// Recalled is an end of before, of a run that is resumed: it is no news.
+	Recalled bool
 }
 
 // of fills in how a run ended.

@@ -94,6 +94,16 @@ func (t *Timer) Stop() bool {
 	return t.w.forget(t)
 }
 
+// Left is how long the timer still waits, 0 if it doesn't.
+func (t *Timer) Left() time.Duration {
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	if t.state == resting {
+		return 0
+	}
+	return max(time.Duration(t.due)*resolution-time.Since(t.w.base), 0)
+}
+
 // Len is the number of waiting deadlines.
 func (w *Wheel) Len() int {
 	w.mu.Lock()
