@@ -212,6 +212,16 @@ func TestInDoubt(t *testing.T) {
 			said = r.Reason
 		}
 		check(t, fmt.Sprint(r.Status, " ", said, " ", f.began["grasp"]), want)
+		// One that fails has no opinion, whatever it says.
+		d, f = interrupted()
+		ctx, runs = runtimeOn(t.Context(), d)
+		for _, oh := range []func(){func() {}, func() { panic("oh") }} {
+			r, _ := runs.Resume(ctx, runs.List()[0].ID, f.tree(func(context.Context, workflow.Doubt) (workflow.Decision, error) {
+				oh()
+				return verdict, errors.New("no idea")
+			}))
+			check(t, fmt.Sprint(r.Status, " ", r.Reason, " ", f.began["grasp"]), "escalated in_doubt: grasp 0")
+		}
 		check(t, fmt.Sprint(seen.Name, seen.Path, seen.Task.Input), "grasp1look")
 		if (agent.StatusOf(err) == agent.Escalated) != (r.Status == agent.Escalated) {
 			t.Error(err)

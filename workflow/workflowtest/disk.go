@@ -2,7 +2,7 @@
 // dies when it is told to.
 //
 // Its one rule: what it has said to have written is there after the reboot, and
-// nothing else is.
+// nothing else is; what it was not told to have on disk is lost with the power.
 //
 //	d := workflowtest.NewDisk()
 //	d.Die, d.Through, d.Power = 3, false, cancel // before the third write
@@ -34,6 +34,7 @@ type Disk struct {
 
 	mu   sync.Mutex // guards the rest
 	recs map[string][]byte
+	kept map[string][]byte // as of the last write that was to be on disk
 	n    int
 	dead bool
 }
@@ -41,7 +42,7 @@ type Disk struct {
 var _ workflow.Store = (*Disk)(nil)
 
 // NewDisk makes an empty disk.
-func NewDisk() *Disk { return &Disk{recs: map[string][]byte{}} }
+func NewDisk() *Disk { return &Disk{recs: map[string][]byte{}, kept: map[string][]byte{}} }
 
 // Writes counts the writes so far, those that failed included.
 func (d *Disk) Writes() int {
@@ -64,8 +65,16 @@ func (d *Disk) Records() map[string][]byte {
 	return maps.Clone(d.recs)
 }
 
-// Reboot gives the disk as the next process finds it.
-func (d *Disk) Reboot() *Disk { return &Disk{recs: d.Records()} }
+// Reboot gives the disk as the next process finds it. After a power cut that is
+// what was to be on disk, and what was written before that.
+func (d *Disk) Reboot() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead {
+		return &Disk{recs: maps.Clone(d.kept), kept: d.kept}
+	}
+	return &Disk{recs: maps.Clone(d.recs), kept: maps.Clone(d.recs)}
+}
 
 func (d *Disk) write(change func()) error {
 	d.mu.Lock()
@@ -87,8 +96,13 @@ func (d *Disk) write(change func()) error {
 }
 
 // Put implements workflow.Store.
-func (d *Disk) Put(_ context.Context, name string, v []byte, _ bool) error {
-	return d.write(func() { d.recs[name] = slices.Clone(v) })
+func (d *Disk) Put(_ context.Context, name string, v []byte, sync bool) error {
+	return d.write(func() {
+		d.recs[name] = slices.Clone(v)
+		if sync {
+			d.kept = maps.Clone(d.recs)
+		}
+	})
 }
 
 // Delete implements workflow.Store.
