@@ -17,7 +17,7 @@ func (b *Board) postDurable(ctx context.Context, r *Request) error {
 				return err
 			}
 			b.reqs.last++
-			r.ID, r.at = b.reqs.last, b.bus.Now()
+			r.ID, r.at, r.old = b.reqs.last, b.bus.Now(), bus.OldOf(ctx)
 			t.add(r.put())
 			return nil
 		},
@@ -65,7 +65,11 @@ func (r *Request) fileKey() string { return string(binary.BigEndian.AppendUint64
 
 func (r *Request) put() put {
 	k := r.fileKey()
-	s := state{version: r.ID, at: r.at, writer: r.From, origin: by(r.Origin, r.From), value: []any{r.Key, r.Task, int64(r.timeout), r.ReplyKey}}
+	l := []any{r.Key, r.Task, int64(r.timeout), r.ReplyKey}
+	if o := r.old; o != nil {
+		l = append(l, o.Topic, o.Reason, int64(o.Age), o.Remedy)
+	}
+	s := state{version: r.ID, at: r.at, writer: r.From, origin: by(r.Origin, r.From), value: l}
 	return put{bucketRequests, k, s.encode([]byte(k))}
 }
 
@@ -79,7 +83,7 @@ func (q *requests) load(b *Board, k, v []byte) error {
 		return err
 	}
 	l, ok := s.value.([]any)
-	if !ok || len(l) != 4 || len(k) != 8 {
+	if !ok || len(l) != 4 && len(l) != 8 || len(k) != 8 {
 		return errShape
 	}
 	r := &Request{ID: s.version, at: s.at, From: s.writer, Origin: s.whose(), Durable: true, Task: l[1]}
@@ -91,6 +95,16 @@ func (q *requests) load(b *Board, k, v []byte) error {
 		return errShape
 	}
 	r.timeout = time.Duration(timeout)
+	if len(l) == 8 {
+		age, _ := l[6].(int64)
+		r.old = &bus.Old{Age: time.Duration(age)}
+		r.old.Topic, ok1 = l[4].(string)
+		r.old.Reason, ok2 = l[5].(string)
+		r.old.Remedy, ok3 = l[7].(string)
+		if !ok1 || !ok2 || !ok3 {
+			return errShape
+		}
+	}
 	q.found = append(q.found, r)
 	return nil
 }
@@ -111,7 +125,11 @@ func (q *requests) adopt(b *Board) {
 			}
 			r.timeout = left
 		}
-		b.admit(r.again(), r, false)
+		ctx := r.again()
+		if r.old != nil {
+			ctx = bus.WithOld(ctx, *r.old)
+		}
+		b.admit(ctx, r, false)
 		r.timeout = whole
 	}
 	q.found = nil

@@ -34,6 +34,7 @@ type Request struct {
 	at      int64
 	timeout time.Duration
 	future  *bus.Future
+	old     *bus.Old // what posted it was brought about by what is no order; of a durable one
 
 	// guarded by Board.mu
 	q          *line

@@ -149,7 +149,7 @@ func (b *Bus) Replay(ctx context.Context, source, topic string, v any) (e Event,
 	if err = b.fill(ctx, &e, source, topic, v); err != nil {
 		return e, err
 	}
-	e.Keep, e.Retained = true, true
+	e.Keep, e.Retained, e.Queued = true, true, false
 	if err = b.mayKeep(&e); err != nil {
 		return e, err
 	}

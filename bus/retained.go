@@ -60,7 +60,7 @@ func (b *Bus) mayKeep(e *Event) error {
 func (b *Bus) keep(e *Event) {
 	size := sizeOf(*e)
 	k := *e
-	k.chain = nil
+	k.chain, k.Queued = nil, false
 	b.subsMu.Lock()
 	defer b.subsMu.Unlock()
 	if !b.room(e, size) { // others were quicker

@@ -63,6 +63,8 @@ type Line struct {
 	Topic   string          `json:"topic"`
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Keep    bool            `json:"keep,omitempty"` // it is the last of its topic until the next
+	Old     *bus.Old        `json:"old,omitempty"`  // why it is no order, if it itself is none
+	Copy    bool            `json:"copy,omitempty"` // it is a retained copy
 	Cut     int             `json:"cut,omitempty"`  // bytes of a payload that is too long to be recorded
 	Lost    uint64          `json:"lost,omitempty"` // events just before this one that were not recorded
 	Run     string          `json:"run,omitempty"`  // of the process, by its start; numbers are unique in a run
@@ -229,6 +231,9 @@ func (r *Recorder) reuse(events []bus.Event) {
 
 func (r *Recorder) line(e bus.Event, lost uint64) Line {
 	l := Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Origin: Others(e), Topic: e.Topic, Keep: e.Keep, Lost: lost, Run: r.run}
+	if e.Queued || e.Retained {
+		l.Old, l.Copy = e.Old(), e.Retained
+	}
 	b, err := e.JSON()
 	switch {
 	case err != nil:

@@ -119,6 +119,9 @@ func (n *Node) Reason() string {
 		n = n.Because
 		b.WriteString(" because " + n.Topic)
 	}
+	if n.Old != nil {
+		b.WriteString(", no order: " + n.Old.Reason)
+	}
 	if n.Cause != 0 {
 		b.WriteString(" because of something that is not in the record any more")
 	} else if n.Source != "" {

@@ -163,9 +163,17 @@ func (e *evidence) woken(a *answer, t lib.TriggerSummary) {
 // because the robot runs.
 func (e *evidence) device(name string) (answer, bool) {
 	a := answer{Name: name, Kind: "device"}
-	n := e.tree.Last("hw/" + name + "/#") // the filter matches hw/NAME too
+	var n *trace.Node // the filter matches hw/NAME too
+	for _, one := range e.tree.Match("hw/" + name + "/#") {
+		if one.Topic != "hw/"+name+"/refused" {
+			n = one
+		}
+	}
 	if n != nil {
 		a.because(n, "ran", "the last of it at %s: %s", at(n), n.Reason())
+	}
+	if refused := e.refusals(&a, name); n == nil && refused {
+		n = e.tree.Last("hw/" + name + "/refused")
 	}
 	i := slices.IndexFunc(e.devices, func(d hw.Status) bool { return d.Name == name })
 	if i < 0 {
@@ -188,10 +196,40 @@ func (e *evidence) device(name string) (answer, bool) {
 	return a, true
 }
 
+// refusals says which commands came of what is no order. It reports whether
+// there were any.
+func (e *evidence) refusals(a *answer, name string) bool {
+	list := e.tree.Match("hw/" + name + "/refused")
+	if len(list) == 0 {
+		return false
+	}
+	last := list[len(list)-1]
+	var said struct{ Error string }
+	_ = json.Unmarshal(last.Payload, &said) // then it says nothing
+	a.because(last, "old", "%s refused, last at %s: %s", count(len(list), "command"), at(last), said.Error)
+	return true
+}
+
+// waited says which events of a topic were no orders.
+func (e *evidence) waited(a *answer, filter string) {
+	var last *trace.Node
+	n := 0
+	for _, one := range e.tree.Match(filter) {
+		if one.Old != nil {
+			last, n = one, n+1
+		}
+	}
+	if last != nil {
+		a.because(last, "old", "%s no order, so nothing that came of it could move anything; the last at %s: %v",
+			count(n, "event")+" of it "+map[bool]string{true: "was", false: "were"}[n == 1], at(last), last.Old)
+	}
+}
+
 func (e *evidence) topic(filter string) answer {
 	a := answer{Name: filter, Kind: "topic"}
 	if n := e.heard(&a, []string{filter}); n != nil {
 		a.because(n, "ran", "published %s, last at %s: %s", count(len(e.tree.Match(filter)), "time"), at(n), n.Reason())
+		e.waited(&a, filter)
 		filter = n.Topic
 	}
 	var listen []string

@@ -197,7 +197,7 @@ func (p *persons) hear() error {
 		m, _ := e.Payload().(map[string]any)
 		id, _ := m["id"].(string)
 		yes, given := m["yes"].(bool)
-		if !given || id == "" || e.Retained || e.Source != "mqtt" && !strings.HasPrefix(e.Source, "mqtt:") {
+		if !given || id == "" || e.Old() != nil || e.Source != "mqtt" && !strings.HasPrefix(e.Source, "mqtt:") {
 			return
 		}
 		if _, why := p.answer("mqtt", id, yes); why != nil { // too late, or twice

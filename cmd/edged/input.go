@@ -99,8 +99,16 @@ func inputOf(l trace.Line, cause string) func(context.Context, *again) error {
 	}
 	return func(ctx context.Context, a *again) error {
 		say := a.bus.Publish
-		if l.Keep {
+		switch {
+		case l.Copy:
+			say = a.bus.Replay
+		case l.Keep:
 			say = a.bus.Retain
+		}
+		if l.Old != nil {
+			o := *l.Old
+			o.Topic = "" // it is about this event
+			ctx = bus.WithOld(ctx, o)
 		}
 		_, err := say(ctx, l.Source, l.Topic, payloadOf(l))
 		return err

@@ -22,7 +22,7 @@ func lineOf(e bus.Event) control.Line {
 	if err != nil {
 		b, _ = json.Marshal(fmt.Sprintf("unreadable payload: %v", err)) // text always has a JSON form
 	}
-	return control.Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Payload: b, Retained: e.Retained}
+	return control.Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Payload: b, Retained: e.Retained, Queued: e.Queued}
 }
 
 type pubRequest struct {

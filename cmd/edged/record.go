@@ -102,5 +102,9 @@ func (c *recording) close() error {
 // recordLine is an event as a line of a record.
 func recordLine(e bus.Event) trace.Line {
 	l := lineOf(e)
-	return trace.Line{Time: l.Time, Seq: l.Seq, Cause: l.Cause, Source: l.Source, Origin: trace.Others(e), Topic: l.Topic, Payload: l.Payload, Keep: e.Keep}
+	t := trace.Line{Time: l.Time, Seq: l.Seq, Cause: l.Cause, Source: l.Source, Origin: trace.Others(e), Topic: l.Topic, Payload: l.Payload, Keep: e.Keep}
+	if e.Queued || e.Retained {
+		t.Old, t.Copy = e.Old(), e.Retained
+	}
+	return t
 }

@@ -33,7 +33,7 @@ type answer struct {
 
 // reason is one thing that answers why. Why is "ran", "failed", "busy",
 // "stopped", "nobody-published", "filter", "not-listening", "refused",
-// "ignored", "queue-full", "turn" or "state".
+// "ignored", "queue-full", "old", "turn" or "state".
 type reason struct {
 	Why   string `json:"why"`
 	Text  string `json:"text"`
@@ -223,7 +223,7 @@ func (c *cli) whyVerb() *cobra.Command {
 			}
 		})
 	})
-	cmd.Long = "Tells why a handler, an agent, a device or a topic did something last, or why it did not: nobody published, the filter does not match,\nit did not listen yet, its where= said no, it was ignored, its queue was full, it failed, the robot is stopped. Of a robot that doesn't run, the record is all there is to go by."
+	cmd.Long = "Tells why a handler, an agent, a device or a topic did something last, or why it did not: nobody published, the filter does not match,\nit did not listen yet, its where= said no, it was ignored, its queue was full, it came of what waited somewhere and is no order, it failed, the robot is stopped. Of a robot that doesn't run, the record is all there is to go by."
 	cmd.Example = "edged why on_near\nedged why base\nedged why guard/alarm"
 	cmd.Flags().StringVar(&dir, "dir", "", "folder of the robot; the one here, or else the one running")
 	return cmd

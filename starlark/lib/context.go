@@ -148,6 +148,7 @@ func (r *run) waitFor(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	origin.Raise(c.Context(), e.Origin())
+	r.heed(e.Old())
 	return eventValue(e), nil
 }
 

@@ -31,10 +31,13 @@ type pastEvent struct {
 	Time    time.Time `json:"time"`
 
 	Origin origin.Label `json:"origin,omitempty"` // if not the source's
+	Old    *bus.Old     `json:"old,omitempty"`    // it, or what it came of, is no order
 }
 
 func (p *pastEvent) value() starlark.Value {
-	return eventKind.Wrap(&event{Event: bus.Event{Topic: p.Topic, Source: p.Source, Seq: p.Seq}.From(p.Origin), past: p})
+	return eventKind.Wrap(&event{Event: bus.Event{
+		Topic: p.Topic, Source: p.Source, Seq: p.Seq, Queued: p.Old != nil && p.Old.Topic == p.Topic,
+	}.From(p.Origin), past: p})
 }
 
 func pastOf(v starlark.Value) *pastEvent {
@@ -45,7 +48,7 @@ func pastOf(v starlark.Value) *pastEvent {
 	if e.past != nil {
 		return e.past
 	}
-	return &pastEvent{Topic: e.Topic, Payload: e.Payload(), Source: e.Source, Seq: e.Seq, Time: e.Time(), Origin: trace.Others(e.Event)}
+	return &pastEvent{Topic: e.Topic, Payload: e.Payload(), Source: e.Source, Seq: e.Seq, Time: e.Time(), Origin: trace.Others(e.Event), Old: e.Old()}
 }
 
 // runRecord is a run with durable waits, as it is kept.
@@ -119,7 +122,7 @@ func (r *run) wait(c *value.Call, filter string, timeout time.Duration, accept f
 	at := d.next
 	d.next++
 	if at < len(d.rec.Waited) {
-		return waited(c.Context(), d.rec.Waited[at]), nil
+		return waited(r, d.rec.Waited[at]), nil
 	}
 	w := d.rec.Pending
 	if w == nil {
@@ -141,15 +144,23 @@ func (r *run) wait(c *value.Call, filter string, timeout time.Duration, accept f
 	return d.await(r, c, w, d.again, accept)
 }
 
-func waited(ctx context.Context, p *pastEvent) starlark.Value {
+func waited(r *run, p *pastEvent) starlark.Value {
 	if p == nil {
 		return starlark.None
 	}
 	v := p.value()
 	if e, err := eventKind.Unwrap(v); err == nil {
-		origin.Raise(ctx, e.Origin())
+		origin.Raise(r, e.Origin())
 	}
+	r.heed(p.Old)
 	return v
+}
+
+// heed notes that what a run does from now on comes of what is no order.
+func (r *run) heed(old *bus.Old) {
+	if old != nil {
+		r.Context = bus.WithOld(r.Context, *old)
+	}
 }
 
 // await waits and notes what came.
@@ -385,6 +396,7 @@ func (b *Behaviour) takeUp(d *durableRun) {
 		}
 		ctx := origin.With(context.Background(), origin.Merge(whose, d.rec.Origin, b.globals))
 		r := &run{Context: ctx, life: life, b: b, source: source, args: [1]starlark.Value{ev}, handler: true, durable: d}
+		r.heed(d.rec.Event.Old)
 		_, err := b.do(r, d.cb, ev)
 		d.end(r)
 		b.report(r, source+":"+d.cb.name, err, bus.Event{})

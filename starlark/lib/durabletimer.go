@@ -24,6 +24,7 @@ type timerRecord struct {
 	Policy string `json:"policy"`
 
 	Origin origin.Label `json:"origin,omitempty"` // whose words it was set with, if not the script's
+	Old    *bus.Old     `json:"old,omitempty"`    // what set it was brought about by what is no order
 }
 
 func (b *Behaviour) after(c *value.Call) (starlark.Value, error) {
@@ -54,7 +55,7 @@ func (b *Behaviour) after(c *value.Call) (starlark.Value, error) {
 		if strings.HasPrefix(name, "lambda") {
 			return nil, c.Errorf("fn", "argument \"fn\": a lambda can't be found again after a restart: want a global function")
 		}
-		k.durable(name, timerRecord{Task: tree, Origin: declaredBy(c), Policy: c.String("policy")}, delay)
+		k.durable(name, timerRecord{Task: tree, Origin: declaredBy(c), Policy: c.String("policy"), Old: bus.OldOf(c.Context())}, delay)
 	}
 	if err := b.attach(c, k); err != nil {
 		return nil, err
@@ -78,7 +79,10 @@ func (k *ticker) durable(name string, rec timerRecord, delay time.Duration) {
 			replaced.close()
 		}
 		if taken && kept && json.Unmarshal(text, &old) == nil {
-			rec.Module, rec.Fn, rec.due = old.Module, old.Fn, old.due
+			rec.Module, rec.Fn, rec.due, rec.Old = old.Module, old.Fn, old.due, old.Old
+			if rec.Old != nil {
+				k.lane.cause = bus.WithOld(context.Background(), *rec.Old)
+			}
 			return k.again(rec, b.before.Load() == nil)
 		}
 		var ok bool

@@ -110,7 +110,11 @@ func (e *event) index(key string) (any, bool) {
 
 // age is how old a queued event or a kept copy was when it came, in seconds.
 func (e *event) age() any {
-	if o := e.Old(); o != nil && o.Age > 0 && (e.Queued || e.Retained) {
+	o := e.Old()
+	if e.past != nil {
+		o = e.past.Old
+	}
+	if o != nil && o.Age > 0 && (e.Queued || e.Retained) {
 		return o.Age.Seconds()
 	}
 	return starlark.None

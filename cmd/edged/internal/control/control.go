@@ -53,7 +53,8 @@ type Line struct {
 	Topic    string          `json:"topic"`
 	Payload  json.RawMessage `json:"payload,omitempty"`
 	Retained bool            `json:"retained,omitempty"`
-	Cut      int             `json:"cut,omitempty"` // bytes of a payload that is too long for the page
+	Queued   bool            `json:"queued,omitempty"` // it waited somewhere, or is too old to be an order
+	Cut      int             `json:"cut,omitempty"`    // bytes of a payload that is too long for the page
 }
 
 // An Error is what the robot answered instead of a result.

@@ -186,7 +186,7 @@ func (s *stream) encode() {
 }
 
 func frameOf(e bus.Event) frame {
-	l := control.Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Retained: e.Retained}
+	l := control.Line{Time: e.Time(), Seq: e.Seq, Cause: e.Cause, Source: e.Source, Topic: e.Topic, Retained: e.Retained, Queued: e.Queued}
 	var b []byte
 	err := safely(func() (err error) { b, err = e.JSON(); return err }) // the payload may be of anybody's type
 	switch {
