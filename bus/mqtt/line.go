@@ -84,11 +84,11 @@ func (l *line) heard(topic string, payload []byte) bool {
 func (l *line) reply(kind byte, id uint16) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
+	if kind == typePubrec && (l.w.line == l || l.w.line == nil) {
+		l.w.received[id] = true // also if the connection just ended: it comes again on the next
+	}
 	if l.w.line != l {
 		return
-	}
-	if kind == typePubrec {
-		l.w.received[id] = true
 	}
 	l.w.out = appendAck(l.w.out, kind, id)
 	token(l.w.wake)

@@ -3,8 +3,10 @@ package mqtt
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +34,9 @@ type wire struct {
 	received map[uint16]bool // QoS 2 in: acknowledged, not released yet
 	out      []byte          // packets to be written
 	spare    []byte
-	unsent   int      // QoS 0 messages in out
+	unsent   int  // QoS 0 messages in out
+	forgot   bool // the broker had no session of ours
+	states   states
 	stale    bool     // a QoS 0 message that is to be retained was dropped
 	gone     []uint64 // to be removed from the outbox
 	drained  chan struct{}
@@ -52,7 +56,7 @@ const (
 func newWire(l *link, o Options) *wire {
 	return &wire{
 		link: l, o: o, outbox: o.Outbox, q: newQueue(uint16(rand.Uint32())), echo: newEcho(),
-		received: map[uint16]bool{}, born: time.Now(), wake: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
+		received: map[uint16]bool{}, states: states{last: map[string][]byte{}}, born: time.Now(), wake: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
 	}
 }
 
@@ -88,6 +92,11 @@ func (w *wire) offer(e bus.Event, r Route, v verdict, payload []byte) {
 	if n := publishSize(v.topic, payload, r.QoS); n > w.o.MaxPacket {
 		w.tooBig(e.Topic, n)
 		return
+	}
+	if r.Retain && !e.Keep {
+		w.mu.Lock()
+		w.states.note(v.topic, payload)
+		w.mu.Unlock()
 	}
 	if r.QoS == 0 {
 		w.send(v, payload, retain)
@@ -203,6 +212,7 @@ func (w *wire) connected(present bool) {
 	w.echo.reconnected(!present, time.Now())
 	if !present {
 		clear(w.received)
+		w.forgot = true
 	}
 	for _, m := range w.q.lost(!present) {
 		w.out = appendAck(w.out, typePubrel, m.pid)
@@ -229,23 +239,68 @@ func (w *wire) hear() {
 	w.mu.Unlock()
 }
 
-// refresh sends the kept events of QoS 0 routes again when one was dropped.
+// refresh sends again what the broker is to keep: to one that has lost our
+// session all of it, for it may have lost that too; else what was dropped for
+// want of a connection. What waits in the queue comes anyway.
 func (w *wire) refresh() {
 	w.mu.Lock()
-	stale := w.stale
-	w.stale = false
+	stale, forgot := w.stale, w.forgot
+	w.stale, w.forgot = false, false
+	again := map[string][]byte{}
+	if forgot {
+		maps.Copy(again, w.states.last)
+	}
 	w.mu.Unlock()
-	if !stale {
+	if !stale && !forgot {
 		return
 	}
 	for _, e := range w.bus.Retained("#") {
 		e.Retained = false
-		if v := w.outward(e.Topic); v.route >= 0 && w.Publish[v.route].QoS == 0 && w.leaves(e, w.Publish[v.route]) {
-			if p, ok := w.encode(e, w.Publish[v.route], v); ok {
-				w.send(v, p, true)
-			}
+		v := w.outward(e.Topic)
+		if v.route < 0 || !w.leaves(e, w.Publish[v.route]) {
+			continue
+		}
+		r := w.Publish[v.route]
+		if r.QoS > 0 && !forgot {
+			continue
+		}
+		if p, ok := w.encode(e, r, v); ok && r.QoS == 0 {
+			w.send(v, p, true)
+		} else if ok {
+			again[v.topic] = p
 		}
 	}
+	for _, topic := range slices.Sorted(maps.Keys(again)) {
+		w.mu.Lock()
+		waits := w.q.lanes[topic] != nil
+		w.mu.Unlock()
+		if !waits {
+			w.post(topic, again[topic])
+		}
+	}
+}
+
+// states remembers the last message of each topic that the broker keeps because
+// its route says so, though the bus doesn't; within bounds.
+type states struct {
+	last  map[string][]byte
+	bytes int
+}
+
+const (
+	statesTopics = 1024
+	statesBytes  = 1 << 20
+)
+
+func (s *states) note(topic string, payload []byte) {
+	old, known := s.last[topic]
+	s.bytes -= len(old)
+	delete(s.last, topic)
+	if !known && len(s.last) >= statesTopics || s.bytes+len(payload) > statesBytes || len(payload) == 0 {
+		return
+	}
+	s.last[topic] = payload
+	s.bytes += len(payload)
 }
 
 // open makes l the line; packets may be put into its buffer from now on.
