@@ -80,9 +80,6 @@ func (k *ticker) durable(name string, rec timerRecord, delay time.Duration) {
 		}
 		if taken && kept && json.Unmarshal(text, &old) == nil {
 			rec.Module, rec.Fn, rec.due, rec.Old = old.Module, old.Fn, old.due, old.Old
-			if rec.Old != nil {
-				k.lane.cause = bus.WithOld(context.Background(), *rec.Old)
-			}
 			return k.again(rec, b.before.Load() == nil)
 		}
 		var ok bool
@@ -102,6 +99,9 @@ func (k *ticker) durable(name string, rec timerRecord, delay time.Duration) {
 // again takes up a timer that was set before.
 func (k *ticker) again(rec timerRecord, restart bool) error {
 	b := k.lane.b
+	if rec.Old != nil {
+		k.lane.cause = bus.WithOld(context.Background(), *rec.Old)
+	}
 	if restart && rec.Policy == "fire" {
 		rec.due = b.dueIn(0)
 		restart = false
