@@ -14,13 +14,14 @@ FLAGS    = -gcflags=all=$(SHAPES) $(foreach p,$(COLD),'-gcflags=$p=-l $(SHAPES),
 BUILD    = $(GO) build -trimpath -tags nethttpomithttp2 $(FLAGS) -ldflags "-s -w -X main.version=$(VERSION)"
 OUT     ?= dist
 SUDO     = $(shell test "$$(id -u)" = 0 || echo sudo)
+GOVULNCHECK = v1.3.0
 # Tests that need a real peer: Debian's packages.
 PEERS    = mosquitto mosquitto-clients jq fuse3 e2fsprogs gcc libc6-dev g++ nlohmann-json3-dev libstb-dev chromium
 # Where peers that are built are kept from run to run.
 EDGED_CACHE ?= $(HOME)/.cache/edged-peers
 export EDGED_CACHE
 
-.PHONY: run test check vet bar race peers root ollama tidy bench slow mutants dist fmt doc clean
+.PHONY: run vuln test check vet bar race peers root ollama tidy bench slow mutants dist fmt doc clean
 
 run:            ## the demo
 	$(GO) run ./cmd/edged demo
@@ -50,6 +51,16 @@ ollama:         ## the real model server: minutes the first time, then nothing
 
 root:           ## some tests mount disks that fail: they use sudo, which asks here if it must
 	@$(SUDO) true || { echo "make test: some tests mount disks and need root: run it as root, or with sudo installed and allowed"; exit 1; }
+
+vuln:           ## known vulnerabilities, or that the list checked by hand is current
+	@if curl -fsS -m 10 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then \
+	  echo "vuln: asking the Go vulnerability database"; $(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./cmd/edged; \
+	else \
+	  echo "vuln: NOT asked: the Go vulnerability database can't be reached from here"; \
+	  $(GO) list -deps -f '{{with .Module}}{{if not .Main}}| `{{.Path}}` | {{.Version}} |{{end}}{{end}}' ./cmd/edged | grep . | sort -u | while IFS= read -r row; do \
+	    grep -qF "$$row" doc/dependencies.md || { echo "vuln: doc/dependencies.md has no line $$row: look for its advisories and write it there"; exit 1; }; done && \
+	  echo "vuln: the list in doc/dependencies.md, checked by hand, is that of the binary"; \
+	fi
 
 tidy:           ## go.mod says what the code needs
 	$(GO) mod tidy -diff
