@@ -41,6 +41,7 @@ type Behaviour struct {
 	program      *script.Program       // nil if it is isolated
 	remote       *script.RemoteProgram // then this is not
 	child        *host
+	kept         boardShare // what it keeps on the board, if it is isolated
 	predeclared  starlark.StringDict
 	contextValue func(*run) starlark.Value
 	root         *background.Supervisor

@@ -148,6 +148,9 @@ func (b *Behaviour) bbSet(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := b.fits(map[string]any{key: v}); err != nil {
+		return nil, err
+	}
 	source, o := b.source(c), setOptions(c)
 	if b.later(c, func(ctx context.Context) error { _, err := b.host.Board.Set(ctx, source, key, v, o); return err }) {
 		b.draft.drafted(key, v, false)
@@ -171,6 +174,9 @@ func (b *Behaviour) bbDelete(c *value.Call) (starlark.Value, error) {
 		return nil, nil
 	}
 	ok, err := b.host.Board.Delete(c.Context(), source, key)
+	if err == nil {
+		err = b.fits(map[string]any{key: nil})
+	}
 	return starlark.Bool(ok), err
 }
 
@@ -228,6 +234,9 @@ func (b *Behaviour) bbUpdate(c *value.Call) (starlark.Value, error) {
 		return nil, err
 	}
 	if err := b.mayKeys(c, values); err != nil {
+		return nil, err
+	}
+	if err := b.fits(values); err != nil {
 		return nil, err
 	}
 	source, o := b.source(c), setOptions(c)
@@ -388,6 +397,9 @@ var viewKind = &value.Kind[*boardView]{
 				}
 				x, err := c.Tree("value")
 				if err != nil {
+					return nil, err
+				}
+				if err := v.b.fits(map[string]any{c.String("key"): x}); err != nil {
 					return nil, err
 				}
 				return nil, v.Set(c.String("key"), x, setOptions(c))

@@ -87,6 +87,7 @@ type Summary struct {
 	Running    int                `json:"running"`             // runs of handlers and timers
 	Waiting    int                `json:"waiting"`             // durable waits
 	Lost       uint64             `json:"lost,omitempty"`      // what waited when a version was replaced, and the next did not take over
+	Full       uint64             `json:"full,omitempty"`      // writes to the board that were refused, because the folder is isolated and keeps enough
 }
 
 // A HandlerSummary is one handler, timer, watcher or volunteer.
@@ -117,7 +118,7 @@ type TriggerSummary struct {
 
 // Summary tells what the behaviour consists of. It may be called at any time.
 func (b *Behaviour) Summary() Summary {
-	s := Summary{Folder: b.folder, Hash: b.Hash(), Files: b.files(), Running: b.runs.len()}
+	s := Summary{Folder: b.folder, Hash: b.Hash(), Files: b.files(), Running: b.runs.len(), Full: b.kept.count()}
 	b.mu.Lock()
 	s.Waiting, s.Lost = len(b.durables), b.lost
 	s.Agents, s.Triggers = slices.Sorted(maps.Keys(b.agents)), slices.Clone(b.wakers)

@@ -209,3 +209,34 @@ on("box/go", go)
 		t.Errorf("got %s: %s", got, r.errors())
 	}
 }
+
+// TestIsolatedBoard: an isolated folder keeps so much on the board and no more,
+// and is told; what it deletes makes room.
+func TestIsolatedBoard(t *testing.T) {
+	r := newRig(t)
+	defer r.close()
+	got := r.isolated(`
+def go(ev):
+    text = "x" * 100000
+    n = 0
+    for i in range(400):
+        r = attempt(bb.set, "box/k%d" % i, text + str(i))
+        if not r.ok:
+            break
+        n += 1
+    why = r.error
+    for i in range(10):
+        bb.delete("box/k%d" % i)
+    again = attempt(bb.update, {"box/a": text, "box/b": text}).ok
+    many = attempt(bb.transact, lambda v: [v.set("box/t%d" % i, text) for i in range(20)]).ok
+    bus.publish("box/out", [n, "isolated scripts may keep" in why, again, many])
+
+on("box/go", go)
+`)
+	if got != `[167,true,true,false]` {
+		t.Errorf("got %s: %s", got, r.errors())
+	}
+	if n := len(r.board.Keys("box/")); n != 159 {
+		t.Errorf("%d keys are on the board", n)
+	}
+}
