@@ -488,3 +488,101 @@ func TestOldMovesNothing(t *testing.T) {
 		}
 	})
 }
+
+// What stops the robot between a command's look at the gate and its place in the
+// slot: the gate is looked at again under the lock.
+func TestGateUnderTheLock(t *testing.T) {
+	for name, c := range map[string]struct {
+		between func(r *bench)
+		want    error
+	}{
+		"a stop":          {func(r *bench) { r.Trip(r.t.Context(), "cli", "operator") }, ErrStopped},
+		"the end":         {func(r *bench) { _ = r.Safe(r.t.Context(), "SIGTERM") }, ErrOff},
+		"out of a fence":  {func(r *bench) { at(r, 5, 5) }, ErrFence},
+		"without a place": {func(r *bench) { r.sensors[0].degrade(Stale) }, ErrFence},
+	} {
+		inBubble(t, Options{}, func(r *bench) {
+			m := fenced(r)
+			at(r, 2, 2)
+			a, err := r.actuator("m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := a.order(r.t.Context(), "test", map[string]any{"duty": 1})
+			if err = errors.Join(err, a.ready()); err != nil {
+				t.Fatal(err)
+			}
+			c.between(r)
+			if err := a.post(o); !errors.Is(err, c.want) {
+				t.Errorf("%s came between: %v, want %v", name, err, c.want)
+			}
+			synctest.Wait()
+			if strings.Contains(m.notes(), "duty") {
+				t.Errorf("%s came between, and it moved: %s", name, m.notes())
+			}
+		})
+	}
+}
+
+// A goal that takes its actuator over while the robot is being stopped is over.
+func TestTakeOverWhileStopping(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		r.add(&motor{name: "m"}, duty)
+		a, err := r.actuator("m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := r.goal(r.t.Context(), "test", "m.go", a)
+		r.Trip(r.t.Context(), "cli", "operator")
+		a.takeOver("test", g)
+		if g.State() != Cancelled || g.Context().Err() == nil {
+			t.Errorf("%s, want cancelled", g.State())
+		}
+		if err := g.Drive(map[string]any{"duty": 1}); err == nil {
+			t.Error("it drives")
+		}
+	})
+}
+
+// While a Rest hangs its actuator takes what waits for it for a second, no longer.
+func TestRestHangs(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		free := make(chan struct{})
+		m := r.add(&motor{name: "m", rest: func(context.Context) error { <-free; return nil }}, duty)
+		go r.Rest(r.t.Context(), "test", "m")
+		synctest.Wait()
+		first := make(chan error, 1)
+		go func() { first <- r.do("m", map[string]any{"duty": 0.1, "hold": 5}) }()
+		time.Sleep(time.Second)
+		if err := r.Do(r.t.Context(), "test", "m", nil); !errors.Is(err, ErrLimit) {
+			t.Errorf("what is no command: %v", err)
+		}
+		time.Sleep(time.Millisecond)
+		if err := r.do("m", map[string]any{"duty": 0.2}); !errors.Is(err, ErrUnrested) || !strings.Contains(err.Error(), "Rest hangs") {
+			t.Errorf("after a second: %v, want ErrUnrested", err)
+		}
+		close(free)
+		if err := <-first; err != nil {
+			t.Errorf("what waited: %v", err)
+		}
+		synctest.Wait()
+		want(t, "told", m.notes(), `rest {"duty":0.1}`)
+	})
+}
+
+// The limits of a rate: the second command of a pair is let through when its time
+// has come, not before.
+func TestRate(t *testing.T) {
+	inBubble(t, Options{}, func(r *bench) {
+		r.add(&motor{name: "m"}, Limits{Fields: duty.Fields, Rate: 10})
+		for i, c := range []struct {
+			after time.Duration
+			want  error
+		}{{0, nil}, {99 * time.Millisecond, ErrRate}, {time.Millisecond, nil}, {100 * time.Millisecond, nil}, {0, ErrRate}} {
+			time.Sleep(c.after)
+			if err := r.do("m", map[string]any{"duty": 0.1}); !errors.Is(err, c.want) {
+				t.Errorf("command %d: %v, want %v", i, err, c.want)
+			}
+		}
+	})
+}
