@@ -532,8 +532,8 @@ func TestTakeOverWhileStopping(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := r.goal(r.t.Context(), "test", "m.go", a)
 		r.Trip(r.t.Context(), "cli", "operator")
+		g := r.goal(r.t.Context(), "test", "m.go", a) // too late for the stop to see
 		a.takeOver("test", g)
 		if g.State() != Cancelled || g.Context().Err() == nil {
 			t.Errorf("%s, want cancelled", g.State())
