@@ -186,7 +186,9 @@ func (l *link) receive(topic string, payload []byte, a arrival) error {
 	}
 	if _, err := publish(ctx, l.source, v.topic, val); err != nil {
 		if errors.Is(err, bus.ErrOverload) || errors.Is(err, bus.ErrClosed) {
-			l.refused.Add(1)
+			if !l.answers { // else it is offered again, and counted there when that ends
+				l.refused.Add(1)
+			}
 			return errBusy
 		}
 		if errors.Is(err, bus.ErrFull) {

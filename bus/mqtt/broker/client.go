@@ -245,6 +245,9 @@ func (c *conn) published(pk *packets.Packet) error {
 	})
 	if !taken {
 		c.b.released(c.session, pid)
+		if !c.left() {
+			c.b.deny("busy", "a message of client %.64q was not taken for %v, and the client is cut off: %w", c.session.id, patience, err)
+		}
 		return fmt.Errorf("%w: %w", packets.ErrServerBusy, err)
 	}
 	if denied {
