@@ -167,6 +167,45 @@ func TestIncr(t *testing.T) {
 	}
 }
 
+// A key that is counted on lives as long as it was to live.
+func TestIncrKeepsTheTTL(t *testing.T) {
+	for _, o := range []Options{{}, file(t)} {
+		for _, mode := range []Mode{Group, Sync} {
+			synctest.Test(t, func(t *testing.T) {
+				d := open(t, o)
+				if err := d.Declare("n", Rule{Mode: mode}); err != nil {
+					t.Fatal(err)
+				}
+				set(t, d, "n", 1, SetOptions{TTL: 10 * time.Second})
+				set(t, d, "stays", 1)
+				for range 9 {
+					time.Sleep(time.Second)
+					for _, k := range []string{"n", "stays"} {
+						if _, err := d.Incr(ctx, "test", k, 1); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				time.Sleep(500 * time.Millisecond)
+				want(t, d, "n", int64(10))
+				time.Sleep(time.Second)
+				if v, ok := d.Get("n"); ok {
+					t.Errorf("after its time n is %v", v)
+				}
+				time.Sleep(time.Hour)
+				want(t, d, "stays", int64(10))
+				if _, err := d.Incr(ctx, "test", "n", 1); err != nil { // begins anew, and stays
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				want(t, d, "n", int64(1))
+				_, _ = d.Delete(ctx, "test", "n")
+				_, _ = d.Delete(ctx, "test", "stays")
+			})
+		}
+	}
+}
+
 func TestCAS(t *testing.T) {
 	d := memory(t)
 	zero, one, nine := uint64(0), uint64(1), uint64(9)

@@ -167,8 +167,14 @@ func requestHistory(t *testing.T, seed uint64, twice bool) *history {
 				}
 			}
 		})
-		for len(d.Pending("job")) > 0 {
+		for range 1000 {
+			if len(d.Pending("job")) == 0 {
+				break
+			}
 			time.Sleep(time.Second)
+		}
+		if left := len(d.Pending("job")); left > 0 {
+			t.Errorf("seed %d: %d requests are never answered", seed, left)
 		}
 		time.Sleep(2 * defaultLease) // those who were too slow
 	})

@@ -302,6 +302,37 @@ func TestCrashedRequestGoesToAnother(t *testing.T) {
 	})
 }
 
+// A volunteer that has lost its lease and fails later does not free the claim
+// of who has the request now, nor does the end of a lease long over.
+func TestOldLeaseFreesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := memory(t)
+		var log []string
+		var mu sync.Mutex
+		note := func(s string) { mu.Lock(); log = append(log, s); mu.Unlock() }
+		post(t, d, "do", 1, PostOptions{})
+		join := func(name string, wait time.Duration, err error) {
+			volunteer(t, d, "do", VolunteerOptions{Name: name, Lease: 10 * time.Second}, func(context.Context, *Request) (any, error) {
+				note(name + " begins")
+				time.Sleep(wait)
+				note(name + " ends")
+				return name, err
+			})
+			time.Sleep(time.Second)
+		}
+		join("first", 15*time.Second, errors.New("as asked")) // its lease is over at 10 s, it fails at 15 s
+		join("second", 9500*time.Millisecond, nil)            // has it from 10 s to 19.5 s
+		time.Sleep(10 * time.Second)
+		join("third", time.Second, nil)
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if got, want := strings.Join(log, ", "), "first begins, second begins, first ends, second ends"; got != want {
+			t.Errorf("got %s; want %s", got, want)
+		}
+	})
+}
+
 func TestLease(t *testing.T) {
 	bubble(t, func(t *testing.T, d *Board) {
 		release := make(chan struct{})
