@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"edged/background"
 	"edged/blackboard"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/bus/trace"
 	"edged/cmd/edged/internal/config"
 	"edged/hw"
@@ -112,7 +114,8 @@ func (a *again) remember(p *past) error {
 	for _, key := range slices.Sorted(maps.Keys(p.head.Board)) {
 		v, err := bus.DecodeJSON(p.head.Board[key])
 		if err == nil {
-			_, err = a.board.Set(ctx, "record", key, v, blackboard.SetOptions{})
+			whose := cmp.Or(p.head.Origins[key], "script")
+			_, err = a.board.Set(origin.With(ctx, whose), "record", key, v, blackboard.SetOptions{})
 		}
 		if err != nil {
 			return err

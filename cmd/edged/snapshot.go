@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"edged/agent/llm"
 	"edged/bus/origin"
 	"edged/bus/trace"
 	"edged/hw"
@@ -35,6 +36,7 @@ type snapshot struct {
 	Sim      bool                       `json:"sim,omitempty"`
 	Stopped  *hw.StopRecord             `json:"stopped,omitempty"`
 	Board    map[string]json.RawMessage `json:"board,omitempty"`
+	Origins  map[string]origin.Label    `json:"origins,omitempty"`  // of keys whose words are not the scripts' own
 	Readings map[string]json.RawMessage `json:"readings,omitempty"` // the last of each sensor
 	Retained []kept                     `json:"retained,omitempty"`
 	Memory   map[string][]byte          `json:"memory,omitempty"` // what agents remember
@@ -59,6 +61,12 @@ func (r *robot) snapshot() snapshot {
 		if v, ok := r.board.Get(k); ok {
 			if b, err := json.Marshal(v); err == nil {
 				s.Board[k] = b
+				if _, whose, _ := r.board.Read(k); !whose.Trusted(llm.Trusted) {
+					if s.Origins == nil {
+						s.Origins = map[string]origin.Label{}
+					}
+					s.Origins[k] = whose
+				}
 			}
 		}
 	}
