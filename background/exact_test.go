@@ -3,6 +3,7 @@ package background_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +47,12 @@ func TestDebounceAtExactlyTheInterval(t *testing.T) {
 					w := timer.New()
 					defer w.Close()
 					got := map[string][]any{}
-					hear, stop := trigger.Open(background.Outlet{Timers: w, Emit: func(e bus.Event, task any) { got[e.Topic] = append(got[e.Topic], task) }})
+					var mu sync.Mutex // guards got: the publisher and the timer emit
+					hear, stop := trigger.Open(background.Outlet{Timers: w, Emit: func(e bus.Event, task any) {
+						mu.Lock()
+						defer mu.Unlock()
+						got[e.Topic] = append(got[e.Topic], task)
+					}})
 					defer stop()
 					topics := []string{"a"}
 					if keyed {
@@ -64,6 +70,8 @@ func TestDebounceAtExactlyTheInterval(t *testing.T) {
 					}
 					time.Sleep(time.Minute)
 					synctest.Wait()
+					mu.Lock()
+					defer mu.Unlock()
 					for _, topic := range topics {
 						if fmt.Sprint(got[topic]) != c.want {
 							t.Errorf("%s: got %v, want %s", topic, got[topic], c.want)
