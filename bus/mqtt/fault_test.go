@@ -314,7 +314,7 @@ func TestStuckHandler(t *testing.T) {
 	t.Parallel()
 	const stuck = time.Minute
 	m := startMosquitto(t, "")
-	r := newRobot(t, mqtt.Options{URL: m.URL(), ClientID: "stuck", KeepAlive: time.Second, Timeout: time.Second,
+	r := newRobot(t, mqtt.Options{URL: m.URL(), ClientID: "stuck", KeepAlive: 5 * time.Second, Timeout: 5 * time.Second,
 		Mapping: mqtt.Mapping{Subscribe: []mqtt.Route{{Filter: "#", QoS: 1}}}}).connected(t)
 	free := make(chan struct{})
 	s, err := r.Handle("slow/#", bus.Queue{Limit: 8}, func(context.Context, bus.Event) error { <-free; return nil })
