@@ -39,7 +39,7 @@ var mayGo = []string{"background", "workflow", "bus", "cmd", "tests"}
 const (
 	fileLines   = 600
 	funcLines   = 80
-	binaryLimit = 19_000_000 // what makes it so large: doc/dependencies.md
+	binaryLimit = 19_500_000 // what makes it so large: doc/dependencies.md
 )
 
 type file struct {
