@@ -475,9 +475,8 @@ func TestOldMovesNothing(t *testing.T) {
 		if _, stopped := r.Stopped(); !stopped {
 			t.Error("a stop stops, however old")
 		}
-		r.Resume(old, "mqtt")
-		if err := r.ResumeBySoftware(old, "script:a"); !errors.Is(err, ErrOld) {
-			t.Errorf("a script resumes because of old words: %v", err)
+		if err := r.Resume(old, "mqtt"); !errors.Is(err, ErrOld) {
+			t.Errorf("resumed because of old words: %v", err)
 		}
 		if _, stopped := r.Stopped(); !stopped {
 			t.Error("old words resume nothing")

@@ -127,8 +127,7 @@ var (
 	ErrUnrested = errors.New("not at rest")
 	ErrUnknown  = errors.New("unknown device")
 	ErrOff      = errors.New("the rig is shut down")
-	ErrHardware = errors.New("hardware stopped the robot") // a person has to resume it
-	ErrOld      = errors.New("old words move nothing")     // see bus.Old
+	ErrOld      = errors.New("old words move nothing") // see bus.Old
 )
 
 // Options of a rig; the zero value works.

@@ -96,12 +96,6 @@ func TestSoftwareLeavesTheHardwaresStop(t *testing.T) {
 			if s, _ := r.Stopped(); s.Source != "hw:estop" || s.Reason != "button" {
 				t.Errorf("%v later: stopped by %+v, want the hardware's", pause, s)
 			}
-			if err := r.ResumeBySoftware(ctx, "script:main.star"); !errors.Is(err, ErrHardware) || !strings.Contains(err.Error(), "button") {
-				t.Errorf("%v later: a script resumed it: %v", pause, err)
-			}
-			if _, stopped := r.Stopped(); !stopped {
-				t.Errorf("%v later: not stopped any more", pause)
-			}
 			time.Sleep(time.Minute)
 		})
 		if n.s == nil || n.s.Source != "hw:estop" || n.s.Reason != "button" {
@@ -109,8 +103,8 @@ func TestSoftwareLeavesTheHardwaresStop(t *testing.T) {
 		}
 		inBubble(t, Options{Latch: n}, func(r *bench) { // after a restart
 			_ = r.Stop(r.t.Context(), "cli", "operator")
-			if err := r.ResumeBySoftware(r.t.Context(), "script:main.star"); !errors.Is(err, ErrHardware) {
-				t.Errorf("after a restart: %v", err)
+			if s, _ := r.Stopped(); s.Source != "hw:estop" {
+				t.Errorf("after a restart: stopped by %+v, want the hardware's", s)
 			}
 			time.Sleep(time.Minute)
 		})
@@ -120,12 +114,12 @@ func TestSoftwareLeavesTheHardwaresStop(t *testing.T) {
 	}
 }
 
-// A script resumes what software stopped, and says so once.
-func TestResumeBySoftware(t *testing.T) {
+// Who resumes opens the gate, and that is said once.
+func TestResumeIsSaidOnce(t *testing.T) {
 	inBubble(t, Options{}, func(r *bench) {
 		_ = r.Stop(r.t.Context(), "cli", "operator")
 		for range 2 { // the second finds nothing
-			if err := r.ResumeBySoftware(r.t.Context(), "script:main.star"); err != nil {
+			if err := r.Resume(r.t.Context(), "script:main.star"); err != nil {
 				t.Error(err)
 			}
 		}

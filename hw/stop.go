@@ -278,34 +278,16 @@ func (r *Rig) Stopped() (StopRecord, bool) {
 	return StopRecord{}, false
 }
 
-// Resume opens the gate after a stop, for a person. Nothing moves by it: what was
-// cancelled stays cancelled. An actuator whose Rest failed stays closed until a
-// Rest of it has succeeded. Resume without a stop does nothing; old words resume
-// nothing.
-func (r *Rig) Resume(ctx context.Context, source string) {
-	if old := bus.OldOf(ctx); old != nil {
-		r.complain(ctx, source, fmt.Errorf("hw: resume: %w: %v", ErrOld, old), nil)
-		return
-	}
-	r.resumed(ctx, source, r.latch.Swap(nil))
-}
-
-// ResumeBySoftware is Resume for scripts: a stop that hardware caused stays, for
-// that is a person's to resume.
-func (r *Rig) ResumeBySoftware(ctx context.Context, source string) error {
+// Resume opens the gate after a stop, whoever caused it. Nothing moves by it: what
+// was cancelled stays cancelled. An actuator whose Rest failed stays closed until a
+// Rest of it has succeeded. Resume without a stop does nothing; because of old words
+// it resumes nothing and is [ErrOld].
+func (r *Rig) Resume(ctx context.Context, source string) error {
 	if old := bus.OldOf(ctx); old != nil {
 		return fmt.Errorf("hw: resume: %w: %v", ErrOld, old)
 	}
-	for {
-		s := r.latch.Load()
-		if hardware(s) {
-			return fmt.Errorf("hw: resume: %w: %s: %s", ErrHardware, s.Source, s.Reason)
-		}
-		if r.latch.CompareAndSwap(s, nil) {
-			r.resumed(ctx, source, s)
-			return nil
-		}
-	}
+	r.resumed(ctx, source, r.latch.Swap(nil))
+	return nil
 }
 
 func (r *Rig) resumed(ctx context.Context, source string, was *StopRecord) {

@@ -79,7 +79,7 @@ func inputOf(l trace.Line, cause string) func(context.Context, *again) error {
 	case trace.Acts(l.Source) || kind == "hw":
 		return nil
 	case l.Topic == hw.ResumeTopic:
-		return func(ctx context.Context, a *again) error { a.rig.Resume(ctx, l.Source); return nil }
+		return func(ctx context.Context, a *again) error { return a.rig.Resume(ctx, l.Source) }
 	case room == "board":
 		return writeAgain(l, rest)
 	case room == "request":

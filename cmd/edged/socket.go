@@ -207,7 +207,9 @@ func (r *robot) handleStop(ctx context.Context, with json.RawMessage, send func(
 
 func (r *robot) handleResume(ctx context.Context, _ json.RawMessage, send func(any) error) error {
 	record, was := r.rig.Stopped()
-	r.rig.Resume(ctx, control.Who(ctx))
+	if err := r.rig.Resume(ctx, control.Who(ctx)); err != nil {
+		return err
+	}
 	return send(map[string]any{"was_stopped": was, "by": record.Source, "reason": record.Reason})
 }
 

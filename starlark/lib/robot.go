@@ -30,7 +30,7 @@ var robotRows = []row{
 		return nil, b.host.Rig.Stop(c.Context(), b.source(c), reason)
 	}},
 	{value.Func{
-		Name: "robot.resume", Doc: "Lets the robot move again after a stop. It needs a grant of hw.write. A stop that hardware caused stays: a person resumes that.",
+		Name: "robot.resume", Doc: "Lets the robot move again after a stop. It needs a grant of hw.write. Call it because of something a person does (a button), also after a stop that hardware caused.",
 		Example: "if robot.stopped():\n    robot.resume()", Blocks: true,
 	}, func(b *Behaviour, c *value.Call) (starlark.Value, error) {
 		if b.host.Rig == nil {
@@ -47,7 +47,7 @@ var robotRows = []row{
 				return nil, err
 			}
 		}
-		if err := b.host.Rig.ResumeBySoftware(c.Context(), b.source(c)); err != nil {
+		if err := b.host.Rig.Resume(c.Context(), b.source(c)); err != nil {
 			return nil, &value.Error{Msg: err.Error(), Hint: "a person resumes it: with 'edged resume' or on the page", Err: err}
 		}
 		return nil, nil
