@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,7 +180,14 @@ func TestBrokerThatIsDown(t *testing.T) {
 	if out := r.must("status"); !strings.Contains(out, "not connected") {
 		t.Errorf("status says\n%s, want that it is not connected", out)
 	}
+	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil { // or it may be back before the subscriber
+		t.Fatal(err)
+	}
+	defer r.cmd.Process.Signal(syscall.SIGCONT)
 	seen := startMosquittoAt(t, port).sub("bot/#")
+	if err := r.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	await(t, "what was published meanwhile", func() bool { return len(seen.messages("bot/n")) >= 5 })
 	if got := fmt.Sprint(values(seen.messages("bot/n"))); got != "[0 1 2 3 4]" {
 		t.Errorf("got %s, want them in order, once", got)
