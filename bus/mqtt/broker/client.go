@@ -92,7 +92,7 @@ func (c *conn) testament(pk *packets.Packet) (*message, packets.Code, error) {
 	p := &pk.Connect
 	m := &message{
 		topic: p.WillTopic, payload: p.WillPayload, qos: p.WillQos, retain: p.WillRetain,
-		props: passedOn(&p.WillProperties),
+		props: passedOn(&p.WillProperties), lifetime: time.Duration(p.WillProperties.MessageExpiryInterval) * time.Second,
 	}
 	if p.WillPayload == nil {
 		m.payload = []byte{}
@@ -130,11 +130,6 @@ func (c *conn) welcome(pk *packets.Packet, will *message) {
 	c.keepAlive = time.Duration(p.Keepalive) * time.Second
 	ack.Properties.ReceiveMaximum, ack.Properties.TopicAliasMaximum = receiving, aliases
 	ack.Properties.MaximumPacketSize = uint32(min(int64(c.b.opt.MaxPacket), math.MaxUint32))
-	if will != nil {
-		if n := pk.Connect.WillProperties.MessageExpiryInterval; n > 0 {
-			will.expires = time.Now().Add(time.Duration(n) * time.Second)
-		}
-	}
 	ack.SessionPresent = c.b.attach(c, id, p.Clean, expiry, will, p.WillProperties.WillDelayInterval)
 	c.acks <- encode(ack, c.version) // the writer begins with it
 }
@@ -281,7 +276,7 @@ func (c *conn) unalias(pk *packets.Packet) error {
 		return packets.ErrTopicAliasInvalid
 	}
 	if pk.TopicName != "" {
-		if len(pk.TopicName) <= maxTopic {
+		if delete(c.aliases, alias); len(pk.TopicName) <= maxTopic {
 			c.aliases[alias] = pk.TopicName
 		}
 		return nil
@@ -319,7 +314,7 @@ func (c *conn) subscribed(pk *packets.Packet) error {
 	c.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Suback}, PacketID: pk.PacketID, ReasonCodes: codes})
 	for i, f := range pk.Filters {
 		if replay[i] {
-			c.b.replay(c.session, f.Filter, subs[i], time.Now())
+			c.b.replay(c, f.Filter, subs[i], time.Now())
 		}
 	}
 	return nil
@@ -347,7 +342,7 @@ func (c *conn) goodbye(pk *packets.Packet) error {
 	if pk.Properties.SessionExpiryIntervalFlag {
 		c.b.mu.Lock()
 		was := c.session.expiry
-		if was > 0 {
+		if was > 0 && c.session.conn == c {
 			c.session.expiry = pk.Properties.SessionExpiryInterval
 		}
 		c.b.unlock()

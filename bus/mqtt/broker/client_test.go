@@ -41,13 +41,18 @@ func dial(t testing.TB, port string, version byte) *client {
 func connect(t testing.TB, port string, version byte, id string, change func(*packets.Packet)) (*client, string) {
 	t.Helper()
 	c := dial(t, port, version)
+	return c, c.connect(id, change)
+}
+
+func (c *client) connect(id string, change func(*packets.Packet)) string {
+	c.t.Helper()
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
 	pk.Connect = packets.ConnectParams{ProtocolName: []byte("MQTT"), ClientIdentifier: id, Keepalive: 60, Clean: true}
 	if change != nil {
 		change(&pk)
 	}
 	c.say(pk)
-	return c, c.hear()
+	return c.hear()
 }
 
 func (c *client) say(pk packets.Packet) {

@@ -39,7 +39,7 @@ type conn struct {
 	window    int    // QoS 1 and 2 messages that the client takes at a time
 	largest   uint32 // packet that the client takes; 0 is any
 	aliases   map[uint16]string
-	again     []delivery // sent over an earlier connection, not acknowledged
+	again     []delivery // sent over an earlier connection, neither acknowledged nor sent again yet; the broker's lock guards it
 
 	acks chan []byte
 	more chan struct{} // one token: the queue has something
@@ -223,12 +223,6 @@ func (c *conn) write() {
 	defer c.net.Close()
 	var out bytes.Buffer
 	out.Write(<-c.acks) // CONNACK
-	for _, d := range c.again {
-		c.put(&out, &d)
-		if out.Len() > 64<<10 && !c.flush(&out) {
-			return
-		}
-	}
 	for {
 		if c.left() {
 			if c.bye.Code >= packets.ErrUnspecifiedError.Code && c.version == 5 {
@@ -250,11 +244,11 @@ func (c *conn) write() {
 		for i := range list {
 			c.put(&out, &list[i])
 		}
-		if out.Len() > 0 {
-			if !c.flush(&out) {
-				return
-			}
-			continue
+		if out.Len() > 0 && !c.flush(&out) {
+			return
+		}
+		if len(list) > 0 {
+			continue // there may be more
 		}
 		select {
 		case p := <-c.acks:

@@ -14,7 +14,7 @@ import (
 )
 
 // message is what was published. All who get it share it; nothing changes but
-// seq, when it is kept.
+// seq, when it is kept, and expires of a will, when it is published.
 type message struct {
 	topic   string
 	payload []byte
@@ -24,6 +24,8 @@ type message struct {
 	expires time.Time   // MQTT 5; zero is never
 	from    *session    // nil is the robot
 	seq     uint64      // order of those that are kept
+
+	lifetime time.Duration // of a will: from its publication to expires; zero is for ever
 }
 
 // properties are those of MQTT 5 that go from publisher to subscriber as they

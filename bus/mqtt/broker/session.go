@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -233,7 +234,15 @@ func (b *Broker) next(c *conn, now time.Time) []delivery {
 		return nil
 	}
 	var list []delivery
-	for bytes := 0; len(s.queue) > 0 && bytes < 64<<10; {
+	bytes := 0
+	for ; len(c.again) > 0 && bytes < 64<<10 && len(s.sent)-len(c.again) < c.window; c.again = c.again[1:] {
+		list = append(list, c.again[0])
+		bytes += int(c.again[0].size())
+	}
+	if len(c.again) > 0 {
+		return list // nothing overtakes them
+	}
+	for len(s.queue) > 0 && bytes < 64<<10 {
 		d := s.queue[0]
 		if d.over(now) {
 			b.free(s, d)
@@ -312,6 +321,9 @@ func (b *Broker) subscribe(c *conn, filter string, sub subscription) (code packe
 	b.mu.Lock()
 	defer b.unlock()
 	s := c.session
+	if s.conn != c { // another connection has it, or nobody: it would stay for good
+		return packets.ErrSessionTakenOver, false
+	}
 	_, known = s.filters[filter]
 	if !known {
 		if len(s.filters) >= b.opt.Filters || !b.fits(filterSize(filter)) {
@@ -326,7 +338,11 @@ func (b *Broker) subscribe(c *conn, filter string, sub subscription) (code packe
 	return packets.Code{Code: sub.qos}, known
 }
 
-func filterSize(filter string) int64 { return int64(4*overhead + len(filter)) }
+// filterSize is roughly what a subscription takes: every level has a map of its
+// own.
+func filterSize(filter string) int64 {
+	return int64(4*overhead + 3*overhead*strings.Count(filter, "/") + len(filter))
+}
 
 // unsubscribe reports whether the filter was there; the caller holds mu.
 func (b *Broker) unsubscribe(s *session, filter string) bool {
@@ -343,15 +359,18 @@ func (b *Broker) unsubscribe(s *session, filter string) bool {
 
 // replay offers the retained messages that match a filter. A shared
 // subscription has none (MQTT 5 section 4.8.2).
-func (b *Broker) replay(s *session, filter string, sub subscription, now time.Time) {
+func (b *Broker) replay(c *conn, filter string, sub subscription, now time.Time) {
 	if name, _, _ := shared(filter); name != "" {
 		return
 	}
 	b.mu.Lock()
 	defer b.unlock()
+	if c.session.conn != c {
+		return
+	}
 	for _, m := range b.retained.matching(filter) {
 		if !m.over(now) {
-			b.offer(s, delivery{message: m, qos: min(m.qos, sub.qos), retain: true, ids: sub.ids()})
+			b.offer(c.session, delivery{message: m, qos: min(m.qos, sub.qos), retain: true, ids: sub.ids()})
 		}
 	}
 }

@@ -41,6 +41,9 @@ func (b *Broker) lost(s *session, now time.Time, ended bool) {
 
 // leaveBehind publishes a will.
 func (b *Broker) leaveBehind(m *message) {
+	if m.lifetime > 0 {
+		m.expires = time.Now().Add(m.lifetime)
+	}
 	if err := b.publish(m); err != nil {
 		b.deny("will", "the last will of client %.64q is dropped: %w", m.from.id, err)
 	}
