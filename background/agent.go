@@ -61,6 +61,8 @@ type AgentOptions struct {
 	DependsOn     []string      // agents of the same pool or tree that must be there
 	Shutdown      time.Duration // 5 s
 
+	Memory Memory // of the window and of giving up, if it runs alone; see [Options]
+
 	KeepSession bool // all runs share one conversation; else each has its own
 }
 
@@ -139,7 +141,7 @@ func NewAgent(o AgentOptions) (*Agent, error) {
 	alone.DependsOn = nil
 	alone.Significant = o.Restart != Permanent
 	a.tree = NewSupervisor(a.name, Options{
-		MaxRestarts: o.MaxRestarts, Window: o.RestartWindow, AutoShutdown: AnySignificant, Bus: o.Bus,
+		MaxRestarts: o.MaxRestarts, Window: o.RestartWindow, AutoShutdown: AnySignificant, Bus: o.Bus, Memory: o.Memory,
 	}, alone)
 	if err := a.tree.bad; err != nil {
 		return nil, err

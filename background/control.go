@@ -68,12 +68,20 @@ func (s *Supervisor) current() *life {
 // open begins a life; a supervisor has one at a time.
 func (s *Supervisor) open(ctx context.Context, up *run) (*life, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.bad != nil {
-		return nil, s.bad
+	bad, runs := s.bad, s.life != nil && !s.life.over()
+	s.mu.Unlock()
+	running := fmt.Errorf("background: start %s: %w", s.name, ErrRunning)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case runs:
+		return nil, running
 	}
+	past := s.recall()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.life != nil && !s.life.over() {
-		return nil, fmt.Errorf("background: start %s: %w", s.name, ErrRunning)
+		return nil, running
 	}
 	l := &life{
 		bus: s.opt.Bus, up: up, state: Starting, since: time.Now(),
@@ -87,7 +95,7 @@ func (s *Supervisor) open(ctx context.Context, up *run) (*life, error) {
 		l.bus = up.l.bus
 	}
 	s.life = l
-	return l, nil
+	return l, l.restore(s, past)
 }
 
 // startup has the children started and returns when they are.

@@ -70,6 +70,7 @@ func (s *Supervisor) again(l *life, c *child, err error) {
 		s.giveUp(l, c, err)
 		return
 	}
+	s.keep(l, now, "")
 	if now.Sub(c.began) >= l.window.span {
 		c.attempt = 0
 	}
@@ -135,6 +136,7 @@ func (s *Supervisor) giveUp(l *life, c *child, err error) {
 	if s.opt.OnGiveUp != nil {
 		s.opt.OnGiveUp(e)
 	}
+	s.keep(l, time.Now(), e.Cause.Error())
 	s.change(func() { c.state = Failed })
 	s.end(l, e, "gave_up")
 }

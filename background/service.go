@@ -76,9 +76,16 @@ type GaveUpError struct {
 	MaxRestarts int
 	Window      time.Duration
 	Cause       error
+	// Since is when it gave up, if that was before the process was started: it
+	// was not started again.
+	Since time.Time
 }
 
 func (e *GaveUpError) Error() string {
+	if !e.Since.IsZero() {
+		return fmt.Sprintf("background: %s gave up at %s, before the robot was started, and is not started again (%v); `edged reload` starts it",
+			e.Name, e.Since.Local().Format(time.DateTime), e.Cause)
+	}
 	return fmt.Sprintf("background: %s gave up: more than %d restarts in %v; last was %s: %v", e.Name, e.MaxRestarts, e.Window, e.Child, e.Cause)
 }
 

@@ -56,6 +56,10 @@ func (s *Supervisor) launch(l *life, c *child) error {
 			return err
 		}
 		s.change(func() { c.state, c.run, c.lastErr = Failed, nil, err })
+		if e := downSince(err); e != nil { // for others it is there and gave up, as in the process before
+			s.say(l, c.Name, "gave_up", map[string]any{"error": e.Error(), "since": e.Since.Format(time.RFC3339)})
+			return nil
+		}
 		return err
 	}
 	s.change(func() { c.state = Running })

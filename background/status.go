@@ -31,8 +31,10 @@ type Status struct {
 	Backtrace string     `json:"backtrace,omitempty"`
 	NextRetry *time.Time `json:"next_retry,omitempty"`
 	Left      *int       `json:"restarts_left,omitempty"` // that a supervisor allows now
-	Abandoned int        `json:"abandoned,omitempty"`     // children that ignored their stop, ever
-	Lingering bool       `json:"lingering,omitempty"`     // an abandoned run is still there
+	GiveUps   int        `json:"give_ups,omitempty"`      // ever, of a supervisor or an agent that has its own
+	GaveUp    *time.Time `json:"last_give_up,omitempty"`
+	Abandoned int        `json:"abandoned,omitempty"` // children that ignored their stop, ever
+	Lingering bool       `json:"lingering,omitempty"` // an abandoned run is still there
 	Detail    any        `json:"detail,omitempty"`
 	Children  []Status   `json:"children,omitempty"`
 }
@@ -64,6 +66,7 @@ func (s *Supervisor) Status() Status {
 			st.LastError = l.reason.Error()
 		}
 	}
+	s.gaveUps(&st)
 	var services []Service
 	for _, c := range s.children {
 		if !c.gone {
@@ -76,6 +79,14 @@ func (s *Supervisor) Status() Status {
 		describe(&st.Children[i], services[i])
 	}
 	return st
+}
+
+// gaveUps adds how often the supervisor gave up. The caller holds mu.
+func (s *Supervisor) gaveUps(st *Status) {
+	if s.past.GiveUps > 0 {
+		at := s.past.LastGiveUp
+		st.GiveUps, st.GaveUp = s.past.GiveUps, &at
+	}
 }
 
 // status is the supervisor's part of a child's status. The caller holds mu.
@@ -103,6 +114,7 @@ func describe(st *Status, svc Service) {
 	case *Supervisor:
 		inner := v.Status()
 		st.Kind, st.Strategy, st.Left, st.Abandoned, st.Children = inner.Kind, inner.Strategy, inner.Left, inner.Abandoned, inner.Children
+		st.GiveUps, st.GaveUp = inner.GiveUps, inner.GaveUp
 	case Describer:
 		st.Detail = v.Describe()
 	}
@@ -143,6 +155,12 @@ func (a *Agent) Status() AgentStatus {
 		st.Status = last.c.status()
 		last.s.mu.Unlock()
 	}
+	a.tree.mu.Lock()
+	if l := a.tree.life; last == nil && l != nil && l.state == Failed { // in the process before
+		st.State, st.LastError = Failed, l.reason.Error()
+	}
+	a.tree.gaveUps(&st.Status)
+	a.tree.mu.Unlock()
 	st.Kind = "agent"
 	return st
 }

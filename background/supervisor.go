@@ -61,6 +61,9 @@ type Options struct {
 	// OnGiveUp is called when the supervisor gives up, before its children are
 	// stopped. At the root of the tree it brings the robot into its safe state.
 	OnGiveUp func(*GaveUpError)
+	// Memory keeps the window and a give-up beyond the process; nil keeps them
+	// in memory.
+	Memory Memory
 }
 
 // A Supervisor starts children in order, restarts them by their policies, and
@@ -78,6 +81,8 @@ type Supervisor struct {
 	children  []*child   // in start order
 	life      *life      // nil before the first start
 	abandoned int
+	recalled  bool
+	past      Past // without Restarts and GaveUp, which are of the life
 }
 
 // life is one run of the tree, from start to end.
