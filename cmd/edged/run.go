@@ -127,7 +127,7 @@ func run(ctx context.Context, o runOptions, note *starting) (err error) {
 	}
 
 	// Floor 3: the tree that everything with a life of its own hangs in.
-	r.tree = background.NewSupervisor("robot", background.Options{Bus: r.bus, OnGiveUp: r.onGiveUp}, r.children()...)
+	r.tree = background.NewSupervisor("robot", background.Options{Bus: r.bus, OnGiveUp: func(e *background.GaveUpError) { r.onGiveUp(e) }}, r.children()...)
 
 	// Floor 4: what the robot is to do.
 	if err := r.loadScripts(ctx); err != nil {
@@ -269,17 +269,18 @@ func (r *robot) treeProbe(context.Context) error {
 // onGiveUp is called when the root of a tree can't go on: the robot is made
 // safe first, then the process ends, so that the service manager starts it
 // anew; or it goes on without what was in the tree, stopped.
-func (r *robot) onGiveUp(e *background.GaveUpError) {
+func (r *robot) onGiveUp(e *background.GaveUpError) (goesOn bool) {
 	if r.cfg.OnGiveUp == "degrade" {
 		err := r.rig.Stop(context.Background(), "supervisor", e.Name+" gave up")
 		r.log.Error("the robot goes on without what gave up", "tree", e.Name, "why", e, "err", err)
-		return
+		return true
 	}
 	_ = r.rig.Safe(context.Background(), "supervisor gave up") // the reason that counts is e
 	select {
 	case r.gaveUp <- fmt.Errorf("the robot gave up: %w", e):
 	default:
 	}
+	return false
 }
 
 func logger(level string) *slog.Logger {

@@ -197,7 +197,7 @@ func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, er
 		return s.now, errors.New("the robot is ending")
 	}
 	next, settings, err := s.edited(ctx)
-	if err == nil && next.Hash() == s.now.Hash() && settings == s.settings && s.err == nil && !s.dead {
+	if err == nil && next.Hash() == s.now.Hash() && settings == s.settings && s.err == nil && !s.dead && !s.now.Failed() {
 		return s.now, errors.Join(errUnchanged, next.Stop(ctx))
 	}
 	if err == nil {

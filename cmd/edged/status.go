@@ -310,6 +310,9 @@ func writeTree(w io.Writer, in string, t background.Status) {
 	if t.NextRetry != nil {
 		fmt.Fprintf(w, ", next try at %s", t.NextRetry.Local().Format("15:04:05"))
 	}
+	if t.GaveUp != nil {
+		fmt.Fprintf(w, ", gave up %s, last at %s", count(t.GiveUps, "time"), t.GaveUp.Local().Format(time.DateTime))
+	}
 	if t.Lingering {
 		fmt.Fprint(w, ", a run that ignored its stop lingers")
 	}

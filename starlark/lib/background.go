@@ -75,6 +75,7 @@ type unit struct {
 	agent *background.Agent      // nil for a tree
 	tree  *background.Supervisor // the agent's own, or the declared one
 	at    script.Position
+	past  *past // of the tree
 
 	mu    sync.Mutex // guards the rest
 	owner *background.Supervisor
@@ -96,7 +97,7 @@ func (b *Behaviour) backgroundAgent(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &unit{b: b, name: name, agent: bg, tree: bg.Tree(), at: where(c), auto: c.Bool("autostart") && script.Loading(c.Thread)}
+	u := &unit{b: b, name: name, agent: bg, tree: bg.Tree(), past: o.Memory.(*past), at: where(c), auto: c.Bool("autostart") && script.Loading(c.Thread)}
 	if err := b.declareUnit(u); err != nil {
 		return nil, err
 	}
@@ -113,6 +114,7 @@ func (b *Behaviour) agentOptions(c *value.Call, name string, a agent.Agent) (o b
 		MaxQueue: c.Int("max_queue"), MaxRestarts: c.Int("max_restarts"), RestartWindow: c.Duration("restart_window"),
 		Backoff: c.Duration("backoff"), MaxBackoff: c.Duration("max_backoff"), DependsOn: c.Strings("depends_on"),
 		Shutdown: c.Duration("shutdown"), KeepSession: c.String("session") == "keep", SelfEvents: c.Bool("self_events"),
+		Memory: b.pastOf("agent", name),
 	}
 	if o.MaxRestarts == 0 {
 		o.MaxRestarts = background.NoRestarts
@@ -195,6 +197,8 @@ func (b *Behaviour) supervisionTree(c *value.Call) (starlark.Value, error) {
 		return nil, c.Errorf("name", "argument \"name\": %v", err)
 	}
 	o := background.Options{MaxRestarts: c.Int("max_restarts"), Window: c.Duration("restart_window"), Bus: b.host.Bus}
+	past := b.pastOf("tree", name)
+	o.Memory = past
 	if o.MaxRestarts == 0 {
 		o.MaxRestarts = background.NoRestarts
 	}
@@ -231,7 +235,7 @@ func (b *Behaviour) supervisionTree(c *value.Call) (starlark.Value, error) {
 			return nil, c.Errorf("children", "argument \"children\": %q is in the tree %q already", u.name, taken.Name())
 		}
 	}
-	u := &unit{b: b, name: name, tree: s, at: where(c), auto: c.Bool("autostart") && script.Loading(c.Thread)}
+	u := &unit{b: b, name: name, tree: s, past: past, at: where(c), auto: c.Bool("autostart") && script.Loading(c.Thread)}
 	if err := b.declareUnit(u); err != nil {
 		return nil, err
 	}
@@ -333,6 +337,7 @@ var unitKind = &value.Kind[*unit]{
 					u.auto = u.owner == nil
 					return nil, nil
 				}
+				u.past.anew()
 				return nil, u.start(u.b.life)
 			},
 		},

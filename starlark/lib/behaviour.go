@@ -56,6 +56,7 @@ type Behaviour struct {
 
 	asking asking      // what people are asked now
 	live   atomic.Bool // its triggers count
+	old    atomic.Bool // another version is in its place
 
 	turns atomic.Pointer[turns]
 
@@ -210,7 +211,7 @@ func (b *Behaviour) begin(ctx context.Context) error {
 			failed = append(failed, u.start(b.life))
 		}
 	}
-	failed = append(failed, b.root.Start(b.life))
+	failed = append(failed, b.startRoot())
 	for _, p := range pools {
 		failed = append(failed, p.begin(b.life))
 	}

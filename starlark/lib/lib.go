@@ -92,9 +92,10 @@ type Host struct {
 	// MCP gives the tools of a Model Context Protocol server; nil knows none.
 	MCP func(ctx context.Context, s ToolServer) ([]llm.Tool, error)
 
-	// GaveUp is told when a behaviour's supervision tree gave up; nil lets the
-	// rest of the robot go on.
-	GaveUp func(*background.GaveUpError)
+	// GaveUp is told when a behaviour's supervision tree gave up, and says
+	// whether the rest of the robot goes on; nil lets it. Then what was in the
+	// tree stays down after a restart too; else the restart is the cure.
+	GaveUp func(*background.GaveUpError) (goesOn bool)
 }
 
 // row is one builtin: its table, and what it does for a behaviour.

@@ -74,7 +74,7 @@ func Load(ctx context.Context, h *Host, folder fs.FS, o Options) (*Behaviour, er
 	}
 	b.engine = script.New(script.Options{Limits: h.Limits, Print: b.print})
 	b.life, b.kill = context.WithCancelCause(context.Background())
-	b.root = background.NewSupervisor("scripts:"+b.folder, background.Options{Bus: h.Bus, OnGiveUp: h.GaveUp})
+	b.root = background.NewSupervisor("scripts:"+b.folder, b.rootOptions())
 	b.predeclared = b.names()
 	for k, v := range o.Extra {
 		b.predeclared[k] = merged(b.predeclared[k], v)

@@ -131,6 +131,9 @@ func (p *agentPool) startBackground(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !script.Loading(c.Thread) {
+		o.Memory.(*past).anew()
+	}
 	return nil, p.later(func(ctx context.Context) error { return p.p.StartBackground(ctx, a.Name(), o) })
 }
 

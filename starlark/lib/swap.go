@@ -116,6 +116,7 @@ func Swap(ctx context.Context, old, next *Behaviour) error {
 	}
 	next.live.Store(true)
 	old.live.Store(false)
+	old.old.Store(true)
 	t, held, told := old.handOver(next)
 	next.accepted()
 	stay := old.handoff()
