@@ -28,9 +28,11 @@ func topics(events []bus.Event) []string {
 // drainAll takes what is queued now.
 func drainAll(t testing.TB, s *bus.Subscription) []bus.Event {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	var out []bus.Event
 	for s.Len() > 0 {
-		e, err := s.Next(t.Context())
+		e, err := s.Next(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ const (
 // look at the clock.
 func (b *Bus) pace(l *link) (mark uint32, storm bool) {
 	n := int(l.hops) + 1
-	if n <= paceHops || n%paceHops != 1 {
+	if n == 1 || n%paceHops != 1 {
 		return l.mark, false
 	}
 	now := uint32(time.Since(b.clock.base) / (100 * time.Millisecond))

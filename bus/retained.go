@@ -1,9 +1,9 @@
 package bus
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
 
 	"edged/bus/origin"
@@ -135,13 +135,7 @@ func (b *Bus) keptMatching(match func(string) bool) []Event {
 			list = append(list, e)
 		}
 	}
-	sort.Slice(list, func(i, j int) bool {
-		x, y := &list[i], &list[j]
-		if x.Seq != y.Seq {
-			return int64(x.Seq-y.Seq) < 0
-		}
-		return x.at < y.at
-	})
+	slices.SortFunc(list, func(x, y Event) int { return cmp.Or(cmp.Compare(x.Seq, y.Seq), cmp.Compare(x.at, y.at)) })
 	return list
 }
 

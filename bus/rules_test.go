@@ -175,13 +175,16 @@ func TestReplayAsksWhere(t *testing.T) {
 			if e.Topic == "k/4" && e.Retained {
 				_, _ = b.Publish(t.Context(), "test", "k/4", 44)
 			}
-			return e.Topic == "k/4"
+			return e.Topic == "k/3" || e.Topic == "k/4"
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if list := drainAll(t, newest); len(list) != 1 || list[0].Payload() != int64(44) {
-			t.Errorf("got %v, want 44", list)
+		if list := drainAll(t, newest); len(list) != 2 || list[0].Payload() != int64(3) || list[1].Payload() != int64(44) {
+			t.Errorf("got %v, want 3 and 44", list)
+		}
+		if st := newest.Stats(); st.Replaced != 1 || st.Refused != 3 || st.DropOldest != 0 {
+			t.Errorf("got %+v, want 1 replaced and 3 refused", st)
 		}
 	})
 }

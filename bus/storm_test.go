@@ -19,8 +19,9 @@ func TestStormGuardNamesTheLoop(t *testing.T) {
 		var handled atomic.Int64
 		relay := func(to string) func(context.Context, bus.Event) error {
 			return func(ctx context.Context, e bus.Event) error {
-				handled.Add(1)
-				b.Publish(ctx, "test", to, nil)
+				if handled.Add(1) < 20*bus.MaxHops { // without the guard it has an end, too
+					b.Publish(ctx, "test", to, nil)
+				}
 				return nil
 			}
 		}
@@ -62,6 +63,9 @@ func TestAChainThatTakesItsTimeIsNoStorm(t *testing.T) {
 			}
 			if e.Within("patrol") {
 				own++
+			}
+			if legs > slow+20*bus.MaxHops { // there is no guard
+				return nil
 			}
 			_, err := b.Publish(ctx, "test", fmt.Sprintf("leg/%d", legs), nil)
 			if errors.Is(err, bus.ErrStorm) {
