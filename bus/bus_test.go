@@ -228,6 +228,7 @@ func TestRetainedAndReplay(t *testing.T) {
 func TestCauseHopsAndTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bus.New(bus.Options{})
+		defer b.Close(t.Context())
 		got := make(chan bus.Event, 1)
 		b.Handle("a", bus.Queue{}, func(ctx context.Context, e bus.Event) error {
 			_, err := b.Publish(ctx, "one", "b", nil)
@@ -240,6 +241,10 @@ func TestCauseHopsAndTime(t *testing.T) {
 		b.Handle("c", bus.Queue{}, func(_ context.Context, e bus.Event) error { got <- e; return nil })
 		time.Sleep(90 * time.Minute)
 		first, _ := b.Publish(t.Context(), "test", "a", nil)
+		synctest.Wait()
+		if len(got) == 0 {
+			t.Fatal("the last of the chain did not come")
+		}
 		e := <-got
 		if e.Cause != first.Seq+1 || e.Hops != 2 || e.Source != "two" {
 			t.Errorf("cause %d hops %d source %s; want %d 2 two", e.Cause, e.Hops, e.Source, first.Seq+1)
@@ -247,7 +252,6 @@ func TestCauseHopsAndTime(t *testing.T) {
 		if want := time.Date(2000, 1, 1, 1, 30, 0, 0, time.UTC); !e.Time().Equal(want) {
 			t.Errorf("time %v, want %v", e.Time(), want)
 		}
-		b.Close(t.Context())
 	})
 }
 

@@ -115,7 +115,7 @@ func linkOf(e *Event, whose origin.Label) link {
 // the payload.
 func (c *Caused) Event() Event {
 	e := Event{Topic: c.link.topic, Seq: c.link.seq, Hops: int(c.link.hops), mark: c.link.mark, chain: c.link.parent, origin: c.link.own.Start}
-	if o := c.link.old; o != nil && e.Old() == nil { // a retained copy
+	if o := c.link.old; o != nil { // of the event itself, if that is a retained copy
 		e.chain = &link{parent: e.chain, old: o}
 	}
 	return e

@@ -203,7 +203,7 @@ func TestOldAsASentence(t *testing.T) {
 		{1, "", "t is 0s old: it waited"},
 		{1234567 * time.Nanosecond, "", "t is 1ms old: it waited"},
 		{1987654321 * time.Nanosecond, "", "t is 2s old: it waited"},
-		{1234 * time.Millisecond, "", "t is 1.2s old: it waited"},
+		{1345 * time.Millisecond, "", "t is 1.3s old: it waited"},
 		{90*time.Second + 400*time.Millisecond, "act_on_queued", "t is 1m30s old: it waited (act_on_queued)"},
 	} {
 		o := bus.Old{Topic: "t", Reason: "it waited", Age: row.age, Remedy: row.remedy}
@@ -212,6 +212,14 @@ func TestOldAsASentence(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
+		b := bus.New(bus.Options{})
+		defer b.Close(t.Context())
+		if _, err := b.Retain(t.Context(), "test", "t", 1); err != nil {
+			t.Fatal(err)
+		}
+		if o := b.Retained("t")[0].Old(); o.Age != 0 {
+			t.Errorf("what was kept just now is %v old", o.Age)
+		}
 		e := bus.Event{Topic: "t", Retained: true}
 		if got, want := e.Old().String(), "t: it is a retained copy, not news (act_on_retained lets those of a broker act)"; got != want {
 			t.Errorf("got %q, want %q", got, want)

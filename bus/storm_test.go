@@ -98,7 +98,7 @@ func TestThePaceThatMakesAStorm(t *testing.T) {
 	for _, row := range []struct {
 		pause time.Duration
 		over  bool
-	}{{0, true}, {10 * time.Millisecond, true}, {300 * time.Millisecond, true}, {350 * time.Millisecond, false}, {time.Second, false}} {
+	}{{0, true}, {10 * time.Millisecond, true}, {300 * time.Millisecond, true}, {bus.StormSpan / (bus.MaxHops / 2), true}, {320 * time.Millisecond, false}, {350 * time.Millisecond, false}, {time.Second, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			b := bus.New(bus.Options{})
 			defer b.Close(t.Context())
