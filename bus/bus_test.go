@@ -25,18 +25,24 @@ func topics(events []bus.Event) []string {
 	return out
 }
 
-// drainAll takes what is queued now.
-func drainAll(t testing.TB, s *bus.Subscription) []bus.Event {
+// next takes one event, and waits for it with an end.
+func next(t testing.TB, s *bus.Subscription) bus.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
+	e, err := s.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// drainAll takes what is queued now.
+func drainAll(t testing.TB, s *bus.Subscription) []bus.Event {
+	t.Helper()
 	var out []bus.Event
 	for s.Len() > 0 {
-		e, err := s.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, e)
+		out = append(out, next(t, s))
 	}
 	return out
 }
@@ -74,7 +80,12 @@ func TestOneOrderForAll(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	done.Wait()
+	heardAll := make(chan struct{})
+	go func() { done.Wait(); close(heardAll) }()
+	select {
+	case <-heardAll:
+	case <-time.After(20 * time.Second): // not all was heard; what was is told below
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	for i := range heard {
@@ -168,12 +179,20 @@ func TestQueueModel(t *testing.T) {
 		policy := rapid.SampledFrom([]bus.Overflow{bus.DropOldest, bus.DropNew, bus.Latest}).Draw(t, "policy")
 		b := bus.New(bus.Options{})
 		s, _ := b.Subscribe("+", bus.Queue{Limit: limit, Overflow: policy})
+		soon := func() bus.Event {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			e, err := s.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
 		var model []bus.Event
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "take") && len(model) > 0 {
-				e, err := s.Next(context.Background())
-				if err != nil || e.Seq != model[0].Seq {
-					t.Fatalf("took seq %d (%v), want %d", e.Seq, err, model[0].Seq)
+				if e := soon(); e.Seq != model[0].Seq {
+					t.Fatalf("took seq %d, want %d", e.Seq, model[0].Seq)
 				}
 				model = model[1:]
 				continue
@@ -193,7 +212,7 @@ func TestQueueModel(t *testing.T) {
 			t.Fatalf("%d queued, want %d", s.Len(), len(model))
 		}
 		for _, want := range model {
-			if e, _ := s.Next(context.Background()); e.Seq != want.Seq {
+			if e := soon(); e.Seq != want.Seq {
 				t.Fatalf("took seq %d, want %d", e.Seq, want.Seq)
 			}
 		}

@@ -94,6 +94,7 @@ func TestStormy(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			if !row.storm {
 				if refused != nil || b.Stats().Storms != 0 {
 					t.Errorf("got %v, %d storms: it takes its time", refused, b.Stats().Storms)
@@ -146,6 +147,7 @@ func TestLongChainsRememberTheirEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * slow * time.Second)
+		synctest.Wait()
 		list := drainAll(t, errs)
 		if len(list) != 1 {
 			t.Fatalf("%d errors are told, want the one of the storm", len(list))

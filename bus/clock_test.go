@@ -23,10 +23,7 @@ func TestTheClockOfAFlood(t *testing.T) {
 			if _, err := b.Publish(t.Context(), "test", "x", nil); err != nil {
 				t.Fatal(err)
 			}
-			e, err := sub.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := next(t, sub)
 			return time.Since(e.Time())
 		}
 		trickle := func() {
