@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 )
 
 // A Label is a set of origins: "mqtt", "hw:lidar", "agent:scout",
@@ -47,32 +48,14 @@ func Of(who string) Label {
 	if who == "" {
 		return Unknown
 	}
-	if len(who) <= longest && plain(who) {
-		return Label(who)
-	}
-	who = strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if odd(r) {
+	who = strings.Map(func(r rune) rune {
+		if r == ',' || r < ' ' || r == 0x7f || r == utf8.RuneError {
 			return '_'
 		}
 		return r
-	}, who), "_")
-	if len(who) > longest {
-		who = strings.ToValidUTF8(who[:longest], "")
-	}
-	return Label(who)
+	}, who)
+	return Label(strings.ToValidUTF8(who[:min(len(who), longest)], ""))
 }
-
-// plain reports whether all is printable ASCII, without commas.
-func plain(who string) bool {
-	for i := range len(who) {
-		if c := who[i]; c < ' ' || c >= 0x7f || c == ',' {
-			return false
-		}
-	}
-	return true
-}
-
-func odd(r rune) bool { return r == ',' || r < ' ' || r == 0x7f || r == '\uFFFD' }
 
 // Parse reads what a label was written as.
 func Parse(text string) Label {
@@ -113,9 +96,6 @@ func Merge(list ...Label) (l Label) {
 func (l Label) join(m Label) Label {
 	if l == "" {
 		l = Unknown
-	}
-	if m == "" {
-		m = Unknown
 	}
 	if l.Covers(m) {
 		return l

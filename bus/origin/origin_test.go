@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -111,5 +112,179 @@ func TestARunReads(t *testing.T) {
 	origin.Raise(context.Background(), "mqtt") // outside of a run nothing holds it
 	if got := origin.From(context.Background()); got != "" {
 		t.Errorf("got %q outside of a run", got)
+	}
+}
+
+// What a name becomes in a label, letter by letter.
+func TestOf(t *testing.T) {
+	long := strings.Repeat("x", 80)
+	for who, want := range map[string]origin.Label{
+		"hw:lidar 2~": "hw:lidar 2~", "agent:Bücher": "agent:Bücher", "a,b": "a_b", "a\x1fb": "a_b", "a\x7fb": "a_b", "a\uFFFDb": "a_b", "mcp:\xff": "mcp:_",
+		long: origin.Label(long), long + "y": origin.Label(long), long[:79] + "ü": origin.Label(long[:79]), long[:78] + "ü": origin.Label(long[:78] + "ü"),
+	} {
+		if got := origin.Of(who); got != want {
+			t.Errorf("%q became %q, want %q", who, got, want)
+		}
+	}
+}
+
+func TestMerge(t *testing.T) {
+	for _, c := range []struct {
+		list []origin.Label
+		want origin.Label
+	}{
+		{nil, ""}, {[]origin.Label{"", ""}, ""}, {[]origin.Label{"", "mqtt", ""}, "mqtt"}, {[]origin.Label{"mqtt", "", "cli"}, "cli,mqtt"},
+	} {
+		if got := origin.Merge(c.list...); got != c.want {
+			t.Errorf("%q merge to %q, want %q", c.list, got, c.want)
+		}
+	}
+}
+
+func TestNobodySaid(t *testing.T) {
+	none := origin.Label("")
+	if got := none.Join(""); got != origin.Unknown {
+		t.Errorf("nobody and nobody are %q", got)
+	}
+	if a, b := none.Join("mqtt"), origin.Label("mqtt").Join(""); a != "mqtt,unknown" || b != a {
+		t.Errorf("got %q and %q", a, b)
+	}
+	if got := slices.Collect(none.All()); !slices.Equal(got, []string{"unknown"}) {
+		t.Errorf("got %q", got)
+	}
+	asked := ""
+	if none.Trusted(func(who string) bool { asked = who; return false }); asked != "unknown" {
+		t.Errorf("a policy was asked about %q", asked)
+	}
+}
+
+func TestCovers(t *testing.T) {
+	for _, c := range []struct {
+		l, m origin.Label
+		want bool
+	}{
+		{"cli,mqtt", "mqtt", true}, {"mqtt", "cli,mqtt", false}, {"hw:a", "hw:b", false}, {"hw:*", "hw:b", true}, {"hw:*", "hw", false}, {"hw", "hw:b", false},
+		{"x", "hw:b", false}, {"cli,hw:*", "hw:a,hw:b", true}, {"cli,hw:*", "hw:a,mqtt", false}, {origin.Many, "mqtt", true}, {"mqtt", origin.Many, false},
+	} {
+		if got := c.l.Covers(c.m); got != c.want {
+			t.Errorf("%q covers %q: %v", c.l, c.m, got)
+		}
+	}
+}
+
+// Eight origins are told one by one; a ninth makes kinds of them.
+func TestEightStandByName(t *testing.T) {
+	l := origin.Of("hw:0")
+	for i := range 7 {
+		l = l.Join(origin.Of(fmt.Sprintf("hw:%d", i+1)))
+	}
+	if l != "hw:0,hw:1,hw:2,hw:3,hw:4,hw:5,hw:6,hw:7" {
+		t.Errorf("got %q of eight", l)
+	}
+	if l = l.Join("mqtt"); l != "hw:*,mqtt" {
+		t.Errorf("got %q of nine", l)
+	}
+	kinds := origin.Of("k0")
+	for i := range 6 {
+		kinds = kinds.Join(origin.Of(fmt.Sprintf("k%d", i+1)))
+	}
+	if got := kinds.Join("hw:1,hw:2"); got != "hw:*,k0,k1,k2,k3,k4,k5,k6" {
+		t.Errorf("got %q of eight kinds", got)
+	}
+	if got := kinds.Join("hw:1,hw:2").Join("k7"); got != origin.Many {
+		t.Errorf("got %q of nine kinds", got)
+	}
+}
+
+func TestWordless(t *testing.T) {
+	for _, v := range []any{nil, true, int64(3), 2.5, 7, []any{}, []any{int64(1), []any{false}}} {
+		if !origin.Wordless(v) {
+			t.Errorf("%v says something", v)
+		}
+	}
+	for _, v := range []any{"", "go", []any{int64(1), "go"}, []any{[]any{"go"}, int64(1)}, map[string]any{}, map[string]any{"x": 1}} {
+		if origin.Wordless(v) {
+			t.Errorf("%v says nothing", v)
+		}
+	}
+}
+
+func TestUntrusted(t *testing.T) {
+	for l, want := range map[origin.Label]origin.Label{
+		"cli,hw:lidar,mqtt": "hw:lidar,mqtt", "cli,mqtt": "mqtt", "cli": origin.Unknown, "": origin.Unknown,
+	} {
+		if got := l.Untrusted(own); got != want {
+			t.Errorf("of %q untrusted is %q, want %q", l, got, want)
+		}
+	}
+}
+
+func TestRaise(t *testing.T) {
+	for _, c := range []struct {
+		start origin.Label
+		reads []origin.Label
+		want  origin.Label
+	}{
+		{"", nil, ""}, {"", []origin.Label{""}, origin.Unknown}, {"", []origin.Label{"mqtt"}, "mqtt"}, {"", []origin.Label{"mqtt", "cli"}, "cli,mqtt"},
+		{"cli", []origin.Label{""}, "cli,unknown"}, {"cli", []origin.Label{"mqtt", "hw:a", "mqtt"}, "cli,hw:a,mqtt"},
+	} {
+		ctx := origin.With(context.Background(), c.start)
+		for _, l := range c.reads {
+			origin.Raise(ctx, l)
+		}
+		if got := origin.From(ctx); got != c.want {
+			t.Errorf("%q that reads %q is %q, want %q", c.start, c.reads, got, c.want)
+		}
+	}
+	ctx := origin.Fixed(context.Background(), "script:a_test.star")
+	if origin.Raise(ctx, "mqtt"); origin.From(ctx) != "script:a_test.star" {
+		t.Errorf("a test that reads became %q", origin.From(ctx))
+	}
+}
+
+// Whoever reads at the same time is counted, too.
+func TestRaiseTogether(t *testing.T) {
+	for range 300 {
+		ctx := origin.With(context.Background(), "a")
+		var start, done sync.WaitGroup
+		start.Add(1)
+		for _, l := range []origin.Label{"b", "c", "d", "e", "f", "g"} {
+			done.Go(func() { start.Wait(); origin.Raise(ctx, l) })
+		}
+		start.Done()
+		done.Wait()
+		if got := origin.From(ctx); got != "a,b,c,d,e,f,g" {
+			t.Fatalf("got %q", got)
+		}
+	}
+}
+
+// outside is a context of somebody else that a run began in.
+type outside struct {
+	context.Context
+	scope origin.Scope
+}
+
+func (o *outside) Scope() *origin.Scope { return &o.scope }
+func (o *outside) Value(key any) any {
+	if key == (origin.Key{}) {
+		return o
+	}
+	return o.Context.Value(key)
+}
+
+// A run in a run still knows whose it is, and what its context holds besides.
+func TestOuter(t *testing.T) {
+	type name struct{}
+	out := &outside{Context: context.WithValue(context.Background(), name{}, "x")}
+	ctx := origin.With(origin.With(out, "cli"), "mqtt")
+	if c, ok := ctx.Value(origin.Key{}).(*origin.Context); !ok || c.Outer != origin.Carrier(out) {
+		t.Errorf("the outer one is lost: %v", ctx.Value(origin.Key{}))
+	}
+	if ctx.Value(name{}) != "x" {
+		t.Error("the context's own values are lost")
+	}
+	if origin.From(ctx) != "mqtt" || origin.From(out) != "" {
+		t.Errorf("got %q in %q", origin.From(ctx), origin.From(out))
 	}
 }
