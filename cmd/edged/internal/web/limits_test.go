@@ -46,6 +46,9 @@ func (s *opened) raw(text string) net.Conn {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(deadline)); err != nil {
+		s.t.Fatal(err)
+	}
 	if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
 		s.t.Fatal(err)
 	}
@@ -79,8 +82,10 @@ func TestSlowBody(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	s := open(t, func(o *Options) { o.slow = 50 * time.Millisecond })
 	s.raw("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	for s.Clients() == 0 {
-		runtime.Gosched()
+	for end := time.Now().Add(deadline); s.Clients() == 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("nobody looks")
+		}
 	}
 	w := s.watch("/api/v1/events?filter=end", "")
 	w.want("hello", "")

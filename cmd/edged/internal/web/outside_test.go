@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -107,6 +108,9 @@ func TestToken(t *testing.T) {
 	if st, err := os.Stat(file); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v, %v", st.Mode(), err)
 	}
+	if st, err := os.Stat(filepath.Dir(file)); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("the folder is %v, %v", st.Mode(), err)
+	}
 	if again, fresh, err := Token(file); again != token || fresh || err != nil {
 		t.Errorf("the second time: %q, %v, %v", again, fresh, err)
 	}
@@ -123,7 +127,39 @@ func TestToken(t *testing.T) {
 	if short, fresh, err := Token(file); err != nil || !fresh || short == "x" {
 		t.Errorf("a token of one letter was taken: %v", err)
 	}
+	if err := os.WriteFile(file, []byte("12345678901234567890\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if own, fresh, err := Token(file); err != nil || fresh || own != "12345678901234567890" {
+		t.Errorf("a token of one's own is %q, %v, %v", own, fresh, err)
+	}
 	if left, _ := filepath.Glob(file + ".*"); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// Where no token can be kept there is none, and it is said.
+func TestNoPlaceForAToken(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	err := errors.Join(os.WriteFile(at("file"), nil, 0o600), os.Symlink(at("nowhere"), at("link")),
+		os.Mkdir(at("folder"), 0o700), os.Mkdir(at("open"), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{
+		"in a file": "file/token", "in a link to nothing": "link/token", "a folder": "folder", "a folder for all": "open", "a name too long": strings.Repeat("x", 250),
+	} {
+		if token, fresh, err := Token(at(file)); err == nil || token != "" || fresh || !strings.HasPrefix(err.Error(), "page: token: ") {
+			t.Errorf("%s: %q, %v, %v", name, token, fresh, err)
+		}
+	}
+	for _, file := range []string{"file/token", "folder"} {
+		if token, err := OldToken(at(file)); err == nil || token != "" {
+			t.Errorf("%s: %q, %v", file, token, err)
+		}
+	}
+	if left, _ := filepath.Glob(at("open.*")); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -19,6 +20,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const secret = "abcdefghijklmnopqrstuvwxyz"
+
+// deadline is when a test that waits for an answer fails; none comes near it.
+const deadline = 15 * time.Second
 
 // opened is a server that answers until the test ends.
 type opened struct {
@@ -74,7 +78,9 @@ func open(t *testing.T, change func(*Options)) *opened {
 // do sends a request with headers, as "Name: value".
 func (s *opened) do(method, path, body string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.at+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(s.t.Context(), deadline)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, s.at+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -127,6 +133,12 @@ func TestAccess(t *testing.T) {
 		{"one that looks like ours", "GET", "/api/v1/echo", []string{"Host: localhost.evil.example"}, 403, "page.names"},
 		{"an address that is not ours", "GET", "/api/v1/echo", []string{"Host: 10.0.0.9:7878"}, 403, "page.names"},
 		{"localhost through a tunnel", "GET", "/api/v1/echo?x=1", []string{"Host: localhost:9999"}, 200, `"1"`},
+		{"no name at all", "GET", "/api/v1/echo", []string{"Host: ."}, 403, `\".\" is not a name`},
+		{"a name as long as is told", "GET", "/api/v1/echo", []string{"Host: " + strings.Repeat("x", 80)}, 403, `"` + strings.Repeat("x", 80) + `\" is not`},
+		{"a longer one", "GET", "/api/v1/echo", []string{"Host: " + strings.Repeat("x", 81)}, 403, `"` + strings.Repeat("x", 80) + `…\" is not`},
+		{"the token in the address of something else", "GET", "/api/v1/echo?x=1&token=" + secret, nil, 200, `"1"`},
+		{"a wrong one there", "GET", "/api/v1/echo?x=1&token=x", nil, 200, `"1"`},
+		{"in the address of the page, to change something", "POST", "/?token=" + secret, nil, 403, "without the token"},
 		{"IPv6", "GET", "/api/v1/echo?x=1", []string{"Host: [::1]:9999"}, 200, `"1"`},
 		{"a name of the settings", "GET", "/api/v1/echo?x=1", []string{"Host: Rover.local.:7878"}, 200, `"1"`},
 		{"from the page itself", "POST", "/api/v1/do", []string{cookie, "Origin: http://" + host, "Sec-Fetch-Site: same-origin"}, 200, "done"},
@@ -152,12 +164,19 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: the answer has the token: %s", x.name, body)
 		}
 		for h, want := range map[string]string{
-			"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff",
+			"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+			"Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store",
 			"Referrer-Policy": "same-origin", // browsers send Origin: null with a form where it is no-referrer
 		} {
 			if got := a.Header.Get(h); !strings.Contains(got, want) {
 				t.Errorf("%s: %s is %q, want %q", x.name, h, got, want)
 			}
+		}
+		if got := a.Header.Get("WWW-Authenticate"); (got == "Bearer") != strings.Contains(x.says, "without the token") {
+			t.Errorf("%s: it asks for %q", x.name, got)
+		}
+		if strings.Contains(x.says, "is not answered") && a.Header.Get("Allow") != "GET, HEAD, POST" {
+			t.Errorf("%s: it allows %q", x.name, a.Header.Get("Allow"))
 		}
 	}
 	if want := 3; len(s.did) != want {
@@ -173,7 +192,7 @@ func TestEnter(t *testing.T) {
 		t.Errorf("got %d to %q", a.StatusCode, a.Header.Get("Location"))
 	}
 	c := a.Cookies()
-	if len(c) != 1 || !c[0].HttpOnly || c[0].SameSite != http.SameSiteStrictMode || c[0].Secure || c[0].Path != "/" {
+	if len(c) != 1 || !c[0].HttpOnly || c[0].SameSite != http.SameSiteStrictMode || c[0].Secure || c[0].Path != "/" || c[0].MaxAge != 30*24*3600 {
 		t.Fatalf("cookies %v", c)
 	}
 	if _, body := s.do("GET", "/", "", "Cookie: "+c[0].Name+"="+c[0].Value); !strings.Contains(body, `data-may="yes"`) {
@@ -182,8 +201,15 @@ func TestEnter(t *testing.T) {
 	if _, body := s.do("GET", "/", ""); !strings.Contains(body, `data-may="no"`) {
 		t.Errorf("the page lets everybody: %s", body)
 	}
-	if a, _ := s.do("GET", "/?token="+secret, "", "Sec-Fetch-Site: cross-site"); a.StatusCode != http.StatusOK || a.Header.Get("Refresh") != "0; url=/" || len(a.Cookies()) != 1 {
-		t.Errorf("led here by a link: %d, refresh %q", a.StatusCode, a.Header.Get("Refresh"))
+	if c[0].Name != "edged_71c480df" { // a browser that was let in stays so when edged is replaced by a newer one
+		t.Errorf("the cookie is called %s", c[0].Name)
+	}
+	a, body := s.do("GET", "/?token="+secret, "", "Sec-Fetch-Site: cross-site")
+	if a.StatusCode != http.StatusOK || a.Header.Get("Refresh") != "0; url=/" || len(a.Cookies()) != 1 || !strings.Contains(body, "one moment") {
+		t.Errorf("led here by a link: %d %s, refresh %q", a.StatusCode, body, a.Header.Get("Refresh"))
+	}
+	if got := a.Header.Get("Referrer-Policy"); got != "no-referrer" {
+		t.Errorf("the address with the token is told to the next page: %q", got)
 	}
 	if a, body := s.do("GET", "/?token=wrong", "", "Accept: text/html"); a.StatusCode != http.StatusForbidden || !strings.Contains(body, "edged page") {
 		t.Errorf("a wrong token: %d %s", a.StatusCode, body)
@@ -199,7 +225,9 @@ type watcher struct {
 
 func (s *opened) watch(path, last string) *watcher {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), "GET", s.at+path, nil)
+	ctx, cancel := context.WithTimeout(s.t.Context(), deadline)
+	s.t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, "GET", s.at+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
