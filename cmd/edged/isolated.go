@@ -2,16 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os/exec"
+	"strings"
 	"time"
 
-	"edged/bus"
+	"edged/background"
 	"edged/cmd/edged/internal/config"
 	"edged/starlark/lib"
 )
 
 // Scripts that came from elsewhere: with script.isolated they run in a child
-// process, which is loaded again when it has ended.
+// process.
 
 // isolation is nil for scripts of the operator.
 func isolation(c *config.Config) *lib.Isolation {
@@ -25,47 +27,116 @@ func isolation(c *config.Config) *lib.Isolation {
 	}}
 }
 
-// The wait before an ended child is replaced: doubled each time, from the
-// first again when one has lived for long.
+// The process of isolated scripts is a service in the robot's tree, under a
+// supervisor of its own: with the root's rule a stranger's script that takes all
+// memory six times in a minute would end the robot. When this one gives up, the
+// robot is stopped and goes on; what starts the scripts again is a reload.
 const (
-	reviveFirst = 200 * time.Millisecond
-	reviveMost  = 30 * time.Second
-	reviveLong  = time.Minute
+	isolatedName  = "isolated"
+	hostRestarts  = 10 // in the usual window of a minute
+	hostBackoff   = 200 * time.Millisecond
+	hostBackedOff = time.Second // so that a child that always ends soon uses the restarts up
 )
 
-// revive is told that the child has ended: killed for what its scripts did, or
-// by somebody. Its handlers fail until the folder has been loaded again.
-func (s *scripts) revive(err error) {
+// supervise puts the child's service into the tree when the scripts are
+// isolated, takes it out when they are no more, and begins anew when it is down
+// although they have been loaded.
+func (s *scripts) supervise(ctx context.Context) error {
+	s.treeMu.Lock()
+	defer s.treeMu.Unlock()
+	b, _ := s.behaviour()
+	tree := s.r.tree
+	switch {
+	case b.Isolated() && s.isolated == nil:
+		s.isolated = background.NewSupervisor(isolatedName, background.Options{MaxRestarts: hostRestarts, OnGiveUp: s.hostGaveUp},
+			background.Child{Name: hostWord, Service: scriptHost{s}, Restart: background.Permanent, Backoff: hostBackoff, MaxBackoff: hostBackedOff})
+		return tree.Add(ctx, background.Child{Name: isolatedName, Service: s.isolated, Restart: background.Transient})
+	case b.Isolated():
+		err := tree.StartChild(ctx, isolatedName)
+		if errors.Is(err, background.ErrRunning) { // it may wait for the next try, which isn't needed
+			err = s.isolated.StartChild(ctx, hostWord)
+		}
+		if errors.Is(err, background.ErrRunning) || errors.Is(err, background.ErrStopped) { // stopped: the root gave up
+			return nil
+		}
+		return err
+	case s.isolated != nil:
+		s.isolated = nil
+		return tree.Remove(ctx, isolatedName)
+	}
+	return nil
+}
+
+// scriptHost is the child of the isolated scripts that run as a service. Every
+// version of them has its own, so a restart is a reload.
+type scriptHost struct{ s *scripts }
+
+// Start loads the folder again if the child has ended.
+func (h scriptHost) Start(ctx context.Context) error {
+	h.s.mu.Lock()
+	dead := h.s.dead && !h.s.stopped
+	h.s.mu.Unlock()
+	if !dead {
+		return nil
+	}
+	if _, err := h.s.takeOver(ctx, hostWord); err != nil && !errors.Is(err, errUnchanged) { // somebody else has loaded it
+		return err
+	}
+	return nil
+}
+
+// Serve goes on with the child of the next version when one takes over.
+func (h scriptHost) Serve(ctx context.Context) error {
+	for {
+		b, _ := h.s.behaviour()
+		life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, func() {
+			if h.s.run.Err() == nil { // else the behaviour ends its child when its runs have ended
+				cancel()
+			}
+		})
+		err := b.ServeHost(life)
+		stop()
+		cancel()
+		switch now, stopped := h.s.ended(b); {
+		case ctx.Err() != nil:
+			return nil
+		case stopped: // soon this service is too
+			<-ctx.Done()
+			return nil
+		case now:
+			return err
+		}
+	}
+}
+
+// ended notes that the child of a version is gone, if that is the one that runs
+// now; stopped says that all ends.
+func (s *scripts) ended(b *lib.Behaviour) (now, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == nil || s.run.Err() != nil || s.stopped {
-		return
+	if now = s.now == b; now {
+		s.dead = true
 	}
-	s.r.bus.Report(s.run, hostWord, err, bus.Event{})
-	s.dead = true
-	s.schedule()
+	return now, s.stopped
 }
 
-// schedule has the child replaced after a while; the caller holds mu.
-func (s *scripts) schedule() {
-	if s.wait *= 2; s.wait == 0 || time.Since(s.loaded) > reviveLong {
-		s.wait = reviveFirst
-	}
-	s.wait = min(s.wait, reviveMost)
-	time.AfterFunc(s.wait, s.again)
-}
-
-// again replaces the child that has ended, unless somebody has done so since.
-func (s *scripts) again() {
+// whyDown says why isolated scripts have ended for good, or nothing.
+func (s *scripts) whyDown() string {
 	s.mu.Lock()
-	still := s.dead && !s.stopped && s.run.Err() == nil
-	s.mu.Unlock()
-	if !still {
-		return
+	defer s.mu.Unlock()
+	if s.down == nil {
+		return ""
 	}
-	if _, err := s.reload(context.WithoutCancel(s.run), hostWord); err != nil { // told already
-		s.mu.Lock()
-		s.schedule()
-		s.mu.Unlock()
+	return strings.TrimPrefix(text(s.down), "edged: ")
+}
+
+// hostGaveUp leaves the robot stopped: what drove it is gone.
+func (s *scripts) hostGaveUp(e *background.GaveUpError) {
+	s.r.degrade(e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		s.down = e
 	}
 }

@@ -167,6 +167,9 @@ func (r *robot) begin(ctx context.Context) error {
 	if err := r.scripts.start(ctx); err != nil {
 		return err
 	}
+	if err := r.scripts.supervise(ctx); err != nil {
+		return err
+	}
 	close(r.ready)
 	for _, c := range r.outside() {
 		if err := r.tree.Add(ctx, c); err != nil {
@@ -271,9 +274,7 @@ func (r *robot) treeProbe(context.Context) error {
 // anew; or it goes on without what was in the tree, stopped.
 func (r *robot) onGiveUp(e *background.GaveUpError) (goesOn bool) {
 	if r.cfg.OnGiveUp == "degrade" {
-		err := r.rig.Stop(context.Background(), "supervisor", e.Name+" gave up")
-		r.log.Error("the robot goes on without what gave up", "tree", e.Name, "why", e, "err", err)
-		return true
+		return r.degrade(e)
 	}
 	_ = r.rig.Safe(context.Background(), "supervisor gave up") // the reason that counts is e
 	select {
@@ -281,6 +282,13 @@ func (r *robot) onGiveUp(e *background.GaveUpError) (goesOn bool) {
 	default:
 	}
 	return false
+}
+
+// degrade leaves the robot stopped and lets the rest of it go on.
+func (r *robot) degrade(e *background.GaveUpError) (goesOn bool) {
+	err := r.rig.Stop(context.Background(), "supervisor", e.Name+" gave up")
+	r.log.Error("the robot goes on without what gave up", "tree", e.Name, "why", e, "err", err)
+	return true
 }
 
 func logger(level string) *slog.Logger {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"edged/background"
 	"edged/bus"
 	"edged/cmd/edged/internal/config"
 	"edged/starlark/lib"
@@ -38,12 +39,15 @@ type scripts struct {
 	run      context.Context   // of the behaviours
 	err      error             // why the latest version doesn't run, nil if it does
 	stopped  bool
-	dead     bool // the child of isolated scripts has ended
+	dead     bool  // the child of isolated scripts has ended
+	down     error // why it is not started again, nil if it is
 	loaded   time.Time
-	wait     time.Duration // before it is replaced
 
-	live    atomic.Pointer[lib.Behaviour] // now, for the stop, which waits for no lock
-	hurryMu sync.Mutex                    // guards hurry; never held while waiting
+	live     atomic.Pointer[lib.Behaviour] // now, for the stop, which waits for no lock
+	treeMu   sync.Mutex                    // guards isolated; locked before mu
+	isolated *background.Supervisor        // of the child of isolated scripts, nil if they are not
+
+	hurryMu sync.Mutex // guards hurry; never held while waiting
 	hurry   context.CancelFunc
 }
 
@@ -152,7 +156,7 @@ func (s *scripts) load(ctx context.Context, c *config.Config) (*lib.Behaviour, s
 	host.Env, host.Secret = lookup(c.Env), secrets(c)
 	o := loadOptions(c)
 	if o.Isolated != nil {
-		o.Isolated.Ended = s.revive
+		host.GaveUp = s.r.degrade // scripts from elsewhere don't end the robot
 	}
 	b, err := lib.Load(ctx, &host, folder, o)
 	return b, fmt.Sprint(c.Allow, c.Env, c.Secrets, c.Script.Isolated, c.Script.Memory), err
@@ -185,10 +189,19 @@ func (s *scripts) behaviour() (*lib.Behaviour, error) {
 // errUnchanged says that the folder holds what runs already.
 var errUnchanged = errors.New("nothing has changed")
 
-// reload loads what is in the folder now, beside the running version, and puts
+// reload puts what is in the folder now in the place of the running version.
+func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, error) {
+	b, err := s.takeOver(ctx, source)
+	if err == nil {
+		err = s.supervise(ctx)
+	}
+	return b, err
+}
+
+// takeOver loads what is in the folder now, beside the running version, and puts
 // it in its place. A wrong one leaves the old one running. Runs of a version
 // before the running one that still take their time are not waited for.
-func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, error) {
+func (s *scripts) takeOver(ctx context.Context, source string) (*lib.Behaviour, error) {
 	s.hurryUp()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +224,7 @@ func (s *scripts) reload(ctx context.Context, source string) (*lib.Behaviour, er
 	s.now, s.settings, s.err = next, settings, nil
 	s.texts = s.read(next.Summary().Files)
 	s.live.Store(next)
-	s.dead, s.loaded = false, time.Now()
+	s.dead, s.down, s.loaded = false, nil, time.Now()
 	took := next.Takeover()
 	_, err = s.r.bus.Publish(ctx, source, ReloadTopic, map[string]any{
 		"folder": next.Folder(), "hash": next.Hash(), "ms": time.Since(began).Milliseconds(),

@@ -45,6 +45,7 @@ type status struct {
 	Uptime  float64           `json:"uptime"` // seconds
 	Scripts lib.Summary       `json:"scripts"`
 	Reload  string            `json:"reload,omitempty"` // why the last one was refused
+	Down    string            `json:"down,omitempty"`   // why isolated scripts are not started again
 	Memory  memoryUse         `json:"memory"`
 	Machine machineUse        `json:"machine"`
 	Bus     bus.Stats         `json:"bus"`
@@ -88,6 +89,7 @@ func (r *robot) status() status {
 		Scripts: running.Summary(), Memory: readMemory(r.memory), Machine: r.machine.read(), Bus: r.bus.Stats(), Board: r.board.Status(),
 		Devices: r.rig.Devices(), Link: r.link.line(r.cfg), Aside: r.aside, Page: r.page.state(), Data: r.dataTrouble, Audit: r.audit.state(), Tree: r.tree.Status(),
 	}
+	s.Down = r.scripts.whyDown()
 	if refused != nil {
 		s.Reload = text(refused)
 	}
@@ -193,6 +195,9 @@ func (s *status) write(w io.Writer, all bool) {
 	s.writeHandlers(w, all)
 	if s.Reload != "" {
 		fmt.Fprintf(w, "  the last reload was refused, the version before goes on:\n    %s\n", strings.ReplaceAll(s.Reload, "\n", "\n    "))
+	}
+	if s.Down != "" {
+		fmt.Fprintf(w, "  DOWN: %s\n    when they are right again: 'edged reload', then 'edged resume'\n", s.Down)
 	}
 	m := s.Memory
 	fmt.Fprintf(w, "memory    %s resident, heap %s, %s\n", rough(config.Size(m.Resident)), rough(config.Size(m.Heap)), m.Aim)

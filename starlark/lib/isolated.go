@@ -1,12 +1,11 @@
 package lib
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.starlark.net/starlark"
@@ -27,10 +26,6 @@ type Isolation struct {
 	Memory  uint64        // of the child, in bytes; 64 MiB
 	Grace   time.Duration // how long a call may go on after its limit before the child is killed; 500 ms
 	here    bool          // in this process, for tests
-	// Ended is told, once and on a goroutine of its own, that the child of a
-	// loaded behaviour is gone although nobody stopped it. Its handlers fail
-	// from then on; load the folder again and swap.
-	Ended func(err error)
 }
 
 // HostNames are the names that a child answers itself: they need nothing of the
@@ -44,6 +39,7 @@ func HostNames() starlark.StringDict {
 type host struct {
 	kill  context.CancelFunc
 	ended chan struct{} // closed when the child is gone
+	err   error         // why, before ended is closed; nil if it was stopped
 }
 
 // stop ends the child and waits for its end.
@@ -64,7 +60,6 @@ func (b *Behaviour) loadIsolated(ctx context.Context, src script.Source, o Isola
 	}
 	first := make(chan loaded, 1)
 	var once sync.Once
-	var up atomic.Bool
 	say := func(l loaded) { once.Do(func() { first <- l }) }
 	var local starlark.StringDict
 	if o.here {
@@ -76,14 +71,11 @@ func (b *Behaviour) loadIsolated(ctx context.Context, src script.Source, o Isola
 	})
 	time.AfterFunc(0, func() {
 		err := child.Serve(serving)
+		if serving.Err() == nil {
+			h.err = fmt.Errorf("lib: %s: %w", b.folder, cmp.Or(err, script.ErrHostEnded))
+		}
 		close(h.ended)
-		if err == nil {
-			err = errors.New("the script host ended")
-		}
-		say(loaded{err: err})
-		if up.Load() && serving.Err() == nil && o.Ended != nil {
-			o.Ended(fmt.Errorf("lib: %s: %w", b.folder, err))
-		}
+		say(loaded{err: cmp.Or(err, script.ErrHostEnded)})
 	})
 	var l loaded
 	select {
@@ -95,10 +87,30 @@ func (b *Behaviour) loadIsolated(ctx context.Context, src script.Source, o Isola
 		h.stop()
 		return l.err
 	}
-	up.Store(true)
 	b.remote, b.child = l.p, h
 	return nil
 }
+
+// ServeHost is the life of the child that an isolated behaviour has: it waits
+// until the child is gone and gives the reason, or until ctx ends, which ends
+// the child. The reason is nil if it was stopped with the behaviour. Handlers of
+// a behaviour whose child is gone fail: load the folder again and [Swap].
+func (b *Behaviour) ServeHost(ctx context.Context) error {
+	if b.child == nil {
+		<-ctx.Done()
+		return nil
+	}
+	select {
+	case <-b.child.ended:
+		return b.child.err
+	case <-ctx.Done():
+		b.child.stop()
+		return nil
+	}
+}
+
+// Isolated reports whether the scripts run in a child process.
+func (b *Behaviour) Isolated() bool { return b.isolated }
 
 // startProgram lets the callbacks that were declared go live.
 func (b *Behaviour) startProgram() {

@@ -92,7 +92,7 @@ bb.watch("sum", lambda key, old, new: bus.publish("out/sum", [old, new]))
 BackgroundAgent(agent = Agent("bg", fn = lambda task: bus.publish("out/bg", task)), subscribe_to = "wake", trigger = lambda ev: ev["say"])
 `
 	gone := make(chan error, 1)
-	iso := &lib.Isolation{Command: host(t), Ended: func(err error) { gone <- err }}
+	iso := &lib.Isolation{Command: host(t)}
 	load := func(main string) (*lib.Behaviour, error) {
 		return lib.Load(ctx, r.host, source(main), lib.Options{Grants: lib.Grants{All: true}, Isolated: iso})
 	}
@@ -106,6 +106,7 @@ BackgroundAgent(agent = Agent("bg", fn = lambda task: bus.publish("out/bg", task
 	if err := b.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
+	go func() { gone <- b.ServeHost(ctx) }()
 	r.publish("in", map[string]any{"n": -1})
 	r.publish("in", map[string]any{"n": 2})
 	seen := map[string]bool{}
@@ -142,13 +143,12 @@ BackgroundAgent(agent = Agent("bg", fn = lambda task: bus.publish("out/bg", task
 	}
 	r.publish("wake", map[string]any{"say": "again"})
 	next(`out/bg again`)
+	go func() { gone <- again.ServeHost(ctx) }()
 	if err := again.Stop(ctx); err != nil {
 		t.Error(err)
 	}
-	select {
-	case err := <-gone:
+	if err := <-gone; err != nil {
 		t.Errorf("a stop was told as an end: %v", err)
-	default:
 	}
 }
 

@@ -123,7 +123,7 @@ func (s *session) finish(status error) error {
 		why = &LimitError{Limit: "memory", Heap: s.i.o.Memory}
 	case text != "":
 		why = errors.New(strings.TrimSpace(strings.SplitN(text, "\n", 2)[0]))
-	case status != nil && errors.Is(why, errClosed):
+	case status != nil && (errors.Is(why, errClosed) || errors.Is(why, io.EOF) || errors.Is(why, io.ErrUnexpectedEOF)):
 		why = status
 	}
 	why = fmt.Errorf("%w: %w", ErrHostEnded, why)
@@ -230,8 +230,9 @@ func (s *session) begin(ctx context.Context, f *RemoteFunc, l Limits) (uint64, *
 	c.timer.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended != nil {
-		return 0, nil, s.ended
+	if s.ended != nil { // the reason is that of another call
+		why := strings.TrimPrefix(s.ended.Error(), ErrHostEnded.Error()+": ")
+		return 0, nil, fmt.Errorf("%w (%s): calls fail until its supervisor has started it again", ErrHostEnded, why)
 	}
 	s.nextID++
 	s.calls[s.nextID] = c
