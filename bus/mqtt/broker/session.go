@@ -49,13 +49,11 @@ func (b *Broker) attach(c *conn, id string, clean bool, expiry uint32, will *mes
 	s := b.sessions[key(c.user, id)]
 	if s != nil {
 		ends := clean || s.expiry == 0
-		if old := s.conn; old != nil {
+		if s.conn != nil {
+			s.conn.leave(packets.ErrSessionTakenOver)
 			s.conn = nil
-			old.leave(packets.ErrSessionTakenOver)
-			b.lost(s, time.Now(), ends) // MQTT 5 section 3.1.4
-		} else if ends {
-			b.lost(s, time.Now(), true)
 		}
+		b.lost(s, time.Now(), ends) // MQTT 5 section 3.1.4
 		if ends {
 			b.drop(s)
 			s = nil
