@@ -203,7 +203,7 @@ func (b *Behaviour) condition(c *value.Call) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.declareFlow(c, &tickedCondition{workflow.NewCondition(name, b.check(cb, name)), b, cb}, false)
+	return b.declareLeaf(c, &tickedCondition{workflow.NewCondition(name, b.check(cb, name)), b, cb})
 }
 
 // statuses are what actions return.
@@ -262,5 +262,5 @@ func (b *Behaviour) action(c *value.Call) (starlark.Value, error) {
 			}
 		}
 	}
-	return b.declareFlow(c, &tickedAction{workflow.NewAction(name, do, stop), b, cb}, false)
+	return b.declareLeaf(c, &tickedAction{workflow.NewAction(name, do, stop), b, cb})
 }

@@ -9,6 +9,7 @@ import (
 
 	"edged/agent"
 	"edged/bus"
+	"edged/bus/origin"
 	"edged/workflow"
 )
 
@@ -149,6 +150,12 @@ func (b *Behaviour) resumeRun(f *flow, id string) {
 	if err != nil && (r.RunID == "" || r.Status == agent.Failed) {
 		b.report(b.life, "workflow:"+f.Name(), err, bus.Event{})
 	}
+	if info, err := b.Runs().Get(id); f.resumed == nil || err != nil || info.Ended.IsZero() {
+		return // it waits, or can be resumed once more
+	}
+	ctx = b.anew(ctx, "workflow:"+f.Name(), origin.Merge(r.Origin, f.made))
+	_, err = b.do(b.nodeRun(ctx, f.Name(), workflow.View{}), f.resumed, performed(r, nil))
+	b.report(b.life, "workflow:"+f.Name(), err, bus.Event{})
 }
 
 // resumeRuns goes on with what the end of a process, or of a version of the

@@ -76,7 +76,7 @@ on("voice/utterance", lambda ev: robot.say(g.run({"text": ev["text"]}).reply))`,
 			{Name: "state", Type: value.Dict, Doc: "How what several branches write to a key is folded: \"last\", \"first\", \"append\", \"merge\", \"sum\", \"max\", \"min\", or a function of what is there, None at first, and what was written."},
 			{Name: "checkpoint", Type: value.OneOf("node", "none"), Default: "node", Doc: "node stores the outcome of each node as it ends: after the end of the process the run goes on, and can be resumed and forked."},
 			{Name: "max_steps", Type: value.Between(value.Int, 1, 1_000_000), Default: 50, Doc: "How many nodes one run may run: it bounds cycles."},
-			nodeParams[0], nodeParams[1], nodeParams[4]},
+			nodeParams[0], nodeParams[1], nodeParams[4], nodeParams[5]},
 		Returns: "a graph",
 	}, (*Behaviour).graph},
 	{value.Func{
@@ -126,6 +126,9 @@ func (b *Behaviour) graph(c *value.Call) (starlark.Value, error) {
 	o.Registry = &registry{b: b, not: name}
 	g := &scriptGraph{Graph: graph.New(name, o), b: b, at: where(c), places: map[string]script.Position{}}
 	f := &flow{b: b, node: g, at: g.at, durable: o.Checkpoint == graph.AfterNode}
+	if err := f.hears(c); err != nil {
+		return nil, err
+	}
 	if err := b.flows.add(f, script.Loading(c.Thread)); err != nil {
 		return nil, err
 	}

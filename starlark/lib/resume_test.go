@@ -1,6 +1,7 @@
 package lib_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,48 @@ func TestScriptsResume(t *testing.T) {
 				t.Errorf("still stopped by %+v", s)
 			}
 			r.heard = nil
+		}
+	})
+}
+
+// TestOnResumed: who called a durable run is gone after a restart; on_resumed
+// hears how it ended, once, and of no run that nobody interrupted.
+func TestOnResumed(t *testing.T) {
+	const hears = `, on_resumed = lambda result: bus.publish("box/resumed", [result.status, result.reply])`
+	for _, c := range []struct{ name, effect, more, want string }{
+		{"ends done", "read", hears, "[[done unload cup there]]"},
+		{"ends failed", "write", hears + `, on_in_doubt = "failed"`, "failed"},
+		{"waits for a person", "write", hears, "[]"},
+		{"is not wanted", "read", "", "[]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, b := interrupted(t, c.effect, c.more, nil)
+				defer r.close()
+				defer r.stop(b)
+				r.publish("box/go", "spoon") // a run of its own, whose caller hears it
+				synctest.Wait()
+				if got := fmt.Sprint(r.payloads("box/resumed")); !strings.Contains(got, c.want) {
+					t.Errorf("on_resumed heard %s, want %s\n%s", got, c.want, r.errors())
+				}
+				if n := len(r.payloads("box/resumed")); n > 1 {
+					t.Errorf("on_resumed was called %d times", n)
+				}
+				if n := len(r.payloads("box/ended")); n < 1 {
+					t.Errorf("the caller of the second run did not hear\n%s", r.errors())
+				}
+			})
+		})
+	}
+}
+
+func TestOnResumedNeedsACheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.close()
+		_, err := r.try(`Sequence("s", [lambda task: task], on_resumed = lambda result: None)`)
+		if err == nil || !strings.Contains(shown(err), "want a checkpoint") {
+			t.Errorf("got %v, want that a checkpoint is missing", err)
 		}
 	})
 }

@@ -29,7 +29,9 @@ type flow struct {
 	node    agent.Agent
 	at      script.Position
 	durable bool
-	kept    bool // it was declared at top level
+	kept    bool         // it was declared at top level
+	resumed *callback    // on_resumed; may be nil
+	made    origin.Label // whose words it was declared with
 
 	look sync.Once
 	asks bool // people may be asked in it; known after look
@@ -273,6 +275,7 @@ var nodeParams = []value.Param{
 	{Name: "effect", Type: value.OneOf("read", "write"), Doc: "\"write\" moves or sends something: in a durable run it is not run again by itself if it was interrupted."},
 	{Name: "checkpoint", Type: value.Bool, Default: false, Doc: "Makes each run durable: after the end of the process it goes on at the first child without an outcome."},
 	{Name: "on_in_doubt", Type: value.Either(value.OneOf("ask", "again", "done", "failed"), value.Callable), Doc: "What becomes of a child that was interrupted while it wrote: \"again\" runs it, \"done\" and \"failed\" take it as that, \"ask\" leaves it to a person; or a function of the step, a dict, that returns one of these."},
+	{Name: "on_resumed", Type: value.Callable, Doc: "Called with the result when a durable run has ended that was resumed: who had called run is gone with the process, or with the version of the script."},
 }
 
 // maker makes a node of a call's arguments.
@@ -318,10 +321,32 @@ func childName(c *value.Call, arg string) string {
 // declareFlow notes a node and gives it to the script.
 func (b *Behaviour) declareFlow(c *value.Call, a agent.Agent, durable bool) (starlark.Value, error) {
 	f := &flow{b: b, node: a, at: where(c), durable: durable}
+	if err := f.hears(c); err != nil {
+		return nil, err
+	}
+	return b.addFlow(c, f)
+}
+
+// declareLeaf is declareFlow for what has no runs of its own.
+func (b *Behaviour) declareLeaf(c *value.Call, a agent.Agent) (starlark.Value, error) {
+	return b.addFlow(c, &flow{b: b, node: a, at: where(c)})
+}
+
+func (b *Behaviour) addFlow(c *value.Call, f *flow) (starlark.Value, error) {
 	if err := b.flows.add(f, script.Loading(c.Thread)); err != nil {
 		return nil, err
 	}
 	return agentKind.Wrap(f), nil
+}
+
+// hears reads the argument on_resumed.
+func (f *flow) hears(c *value.Call) (err error) {
+	f.resumed, err = newCallback(c, "on_resumed", "result")
+	if err == nil && f.resumed != nil && !f.durable {
+		err = c.Errorf("on_resumed", "argument \"on_resumed\": only a durable run is resumed: want a checkpoint, too")
+	}
+	f.made = declaredBy(c)
+	return err
 }
 
 // nodeOptions reads what every node takes.
