@@ -34,7 +34,7 @@ func TestAgentTurn(t *testing.T) {
 	}
 	var said []string
 	ctx := agent.WithSay(t.Context(), func(s string) { said = append(said, s) })
-	r, err := agent.Run(ctx, a, agent.Task{Input: "turn left ninety degrees"})
+	r, err := agent.Run(ctx, a, agent.Task{Input: "turn left ninety degrees", Origin: "cli"})
 	if err != nil || len(did) != 1 || did[0] != `turn{"degrees":90,"direction":"left"}` || !r.Did("turn") || r.Usage.OutputTokens == 0 {
 		t.Fatalf("got %+v, %v; did %v", r, err, did)
 	}
@@ -60,7 +60,7 @@ func TestAgentOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := agent.Run(t.Context(), a, agent.Task{Input: "what now?"})
+	r, err := agent.Run(t.Context(), a, agent.Task{Input: "what now?", Origin: "cli"})
 	got, _ := r.Output.(map[string]any)
 	if err != nil || len(got) != 3 {
 		t.Fatalf("got %+v, %v", r, err)
@@ -87,7 +87,7 @@ func TestAgentForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := agent.Run(t.Context(), a, agent.Task{Input: "go"})
+		r, err := agent.Run(t.Context(), a, agent.Task{Input: "go", Origin: "cli"})
 		switch {
 		case err == nil, strings.HasPrefix(r.Reason, "declined: "):
 			whole++

@@ -34,7 +34,7 @@ func TestAnswers(t *testing.T) {
 		r.must("pub", "scout/plan", "tidy")
 		x.shows(".ask", "They could not settle it.")
 		x.press(".ask button", "approve")
-		r.until(`"by":"HUMAN","status":"done"`, "bb", "get", "scout/plan")
+		r.until(`"by":"writer","status":"done"`, "bb", "get", "scout/plan") // the person decided; the plan is the writer's
 	})
 	t.Run("a review, in words", func(t *testing.T) {
 		r.must("pub", "scout/review", "tidy")
