@@ -141,7 +141,8 @@ func Tool(t testing.TB, name string) string {
 // Pub publishes with mosquitto's own client, at a port of loopback.
 func Pub(t testing.TB, port string, args ...string) {
 	t.Helper()
-	if out, err := exec.Command(Tool(t, "mosquitto_pub"), append([]string{"-h", "127.0.0.1", "-p", port}, args...)...).CombinedOutput(); err != nil {
+	// It would try again for ever if it isn't let in.
+	if out, err := exec.Command(Tool(t, "timeout"), append([]string{"30", Tool(t, "mosquitto_pub"), "-h", "127.0.0.1", "-p", port}, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("mosquitto_pub %v: %v: %s", args, err, out)
 	}
 }

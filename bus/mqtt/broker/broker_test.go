@@ -63,10 +63,11 @@ func serveWith(t testing.TB, o broker.Options, set func(b *broker.Broker)) (*bro
 	return b, port
 }
 
-// tool runs one of mosquitto's clients and gives what it printed.
+// tool runs one of mosquitto's clients and gives what it printed; one that is
+// not let in tries again for ever, so it has half a minute.
 func tool(t testing.TB, name, port string, args ...string) (string, error) {
 	t.Helper()
-	out, err := exec.Command(peer.Tool(t, name), append([]string{"-h", "127.0.0.1", "-p", port}, args...)...).CombinedOutput()
+	out, err := exec.Command(peer.Tool(t, "timeout"), append([]string{"30", peer.Tool(t, name), "-h", "127.0.0.1", "-p", port}, args...)...).CombinedOutput()
 	return string(out), err
 }
 

@@ -133,7 +133,7 @@ func TestLateWordsOfOneWhoWasReplaced(t *testing.T) {
 		close(busy)
 		synctest.Wait()
 		b.publish("n", "x", 1, false)
-		if st := b.Stats(); !b.Quiet("n") || st.Sessions != 1 || st.Subscriptions != 0 || st.Waiting != 0 || st.WaitingBytes != 0 {
+		if st := b.Stats(); !b.Quiet("n") || st.Clients != 1 || st.Sessions != 1 || st.Subscriptions != 0 || st.Waiting != 0 || st.WaitingBytes != 0 {
 			t.Errorf("a subscription of nobody: %+v", st)
 		}
 	})

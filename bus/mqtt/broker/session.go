@@ -64,12 +64,12 @@ func (b *Broker) attach(c *conn, id string, clean bool, expiry uint32, will *mes
 		s = &session{id: id, user: c.user, filters: map[string]subscription{}}
 		b.sessions[key(c.user, id)] = s
 	}
-	b.setWill(s, nil, 0) // one that still waited is void
+	b.setWill(s, nil) // one that still waited is void
 	if will != nil {
 		will.from = s
-		b.setWill(s, will, delay)
+		b.setWill(s, will)
 	}
-	s.conn, s.expiry, s.due = c, expiry, time.Time{}
+	s.conn, s.expiry, s.patience, s.due = c, expiry, delay, time.Time{}
 	for i := range s.sent {
 		s.sent[i].again = true
 	}
@@ -83,13 +83,13 @@ func (b *Broker) detach(c *conn, clean bool) {
 	b.mu.Lock()
 	defer b.unlock()
 	s := c.session
-	if s == nil || s.conn != c {
+	if s.conn != c {
 		return // another connection has it
 	}
 	now := time.Now()
 	s.conn, s.gone = nil, now
 	if clean {
-		b.setWill(s, nil, 0)
+		b.setWill(s, nil)
 	}
 	if !b.end {
 		b.lost(s, now, s.expiry == 0)
@@ -126,7 +126,7 @@ func (b *Broker) drop(s *session) {
 	for f := range s.filters {
 		b.unsubscribe(s, f)
 	}
-	b.setWill(s, nil, 0)
+	b.setWill(s, nil)
 	b.counters.dropped.Add(uint64(len(s.queue) + len(s.sent)))
 	b.queued -= s.queued
 	s.queue, s.sent, s.queued = nil, nil, 0
@@ -145,7 +145,7 @@ func (b *Broker) tidy(now time.Time) {
 		}
 		over := s.expiry != forever && now.Sub(s.gone) >= time.Duration(s.expiry)*time.Second
 		if s.will != nil && (over || !now.Before(s.due)) {
-			b.wills = append(b.wills, b.setWill(s, nil, 0))
+			b.wills = append(b.wills, b.setWill(s, nil))
 		}
 		if over {
 			b.drop(s)

@@ -390,3 +390,25 @@ func TestOpenMessagesOfAClient(t *testing.T) {
 		})
 	}
 }
+
+// Who takes a session over has it: the end of the connection before is not its
+// end.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	bubble(t, broker.Options{}, nil, func(b *clocked) {
+		first := b.client(5, "c", lasts(60))
+		first.subscribe(nil, "n")
+		second, got := b.connect(5, "c", lasts(60))
+		if got != "Connack 0x0 present=true" {
+			t.Errorf("got %s", got)
+		}
+		if got := first.hear(); got != "Disconnect 0x8e" {
+			t.Errorf("the first: got %s", got)
+		}
+		synctest.Wait()
+		b.publish("n", "x", 0, false)
+		if got := second.hear(); !strings.HasPrefix(got, `Publish n "x"`) || b.Stats().Clients != 1 {
+			t.Errorf("the second: got %s, %+v", got, b.Stats())
+		}
+	})
+}

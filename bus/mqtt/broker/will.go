@@ -10,13 +10,13 @@ import (
 
 // setWill gives a session another will and returns the one before; the caller
 // holds mu.
-func (b *Broker) setWill(s *session, m *message, patience uint32) (before *message) {
+func (b *Broker) setWill(s *session, m *message) (before *message) {
 	before = s.will
 	if before != nil {
 		s.fixed -= before.size()
 		b.fixed -= before.size()
 	}
-	s.will, s.patience = m, patience
+	s.will = m
 	if m != nil { // it was reserved
 		s.fixed += m.size()
 	}
@@ -36,7 +36,7 @@ func (b *Broker) lost(s *session, now time.Time, ended bool) {
 		}
 		return
 	}
-	b.wills = append(b.wills, b.setWill(s, nil, 0))
+	b.wills = append(b.wills, b.setWill(s, nil))
 }
 
 // leaveBehind publishes a will.
