@@ -65,11 +65,13 @@ type Bus struct {
 	routes routes
 	clock  clock
 
-	subsMu sync.Mutex // guards subs, kept; never held while calling out
-	subs   []*Subscription
-	nextID uint64
-	gen    atomic.Uint64 // grows with every change of subs
-	kept   retained
+	subsMu  sync.Mutex // guards subs, leaving, begun, kept; never held while calling out
+	subs    []*Subscription
+	leaving []*Subscription // ended, but their workers are still at an event
+	begun   map[uint64]int  // see Begin
+	nextID  uint64
+	gen     atomic.Uint64 // grows with every change of subs
+	kept    retained
 
 	ctx      context.Context // ends when the bus is closed; handlers run under it
 	cancel   context.CancelFunc

@@ -23,15 +23,14 @@ func (b *Bus) Handle(filter string, q Queue, h func(ctx context.Context, e Event
 	if err != nil {
 		return nil, err
 	}
+	s.worker = true
 	b.workers.Add(1)
 	b.attach(s)
 	go func() {
 		defer b.workers.Done()
 		for s.work(h) {
 		}
-		s.mu.Lock()
-		s.ended = true
-		s.mu.Unlock()
+		b.over(s)
 	}()
 	return s, nil
 }

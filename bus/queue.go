@@ -17,6 +17,7 @@ type hand struct {
 	events []Event
 	size   atomic.Uint32 // set under the subscription's mutex
 	next   atomic.Uint32 // the first unclaimed event
+	at     atomic.Uint64 // seq of what the reader has claimed, or is about to; 0 = it asks for more
 }
 
 // claim takes the next event; only the reader calls it.
@@ -26,6 +27,7 @@ func (h *hand) claim(e *Event) bool {
 		if i >= h.size.Load() {
 			return false
 		}
+		h.at.Store(h.events[i].Seq)
 		if h.next.CompareAndSwap(i, i+1) {
 			*e = h.events[i]
 			return true
@@ -69,6 +71,7 @@ func (s *Subscription) push(e *Event) {
 	if s.waiting && s.holds == 0 { // then nothing is queued: it need not go through the ring
 		s.waiting = false
 		s.stats.Taken++
+		s.hand.at.Store(e.Seq)
 		s.mu.Unlock()
 		s.wake <- *e
 		return
@@ -168,12 +171,14 @@ func (s *Subscription) take(e *Event) (ok, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = 0
+	s.hand.at.Store(0)
 	if s.n == 0 || s.holds > 0 {
 		s.forget()
 		s.waiting = !s.finished
 		return false, s.waiting
 	}
 	*e = *s.pop()
+	s.hand.at.Store(e.Seq)
 	s.stats.Taken++
 	if s.n > 0 && s.opt.Overflow < Latest {
 		s.fillHand()

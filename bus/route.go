@@ -84,6 +84,12 @@ func (b *Bus) attach(s *Subscription) {
 func (b *Bus) detach(s *Subscription) {
 	b.subsMu.Lock()
 	defer b.subsMu.Unlock()
+	before := len(b.subs)
 	b.subs = slices.DeleteFunc(slices.Clone(b.subs), func(o *Subscription) bool { return o == s })
+	s.mu.Lock()
+	if s.worker && !s.ended && len(b.subs) < before {
+		b.leaving = append(b.leaving, s)
+	}
+	s.mu.Unlock()
 	b.gen.Add(1)
 }

@@ -62,6 +62,7 @@ type Subscription struct {
 	waiting  bool
 	finished bool   // no more comes, what is queued may be taken
 	ended    bool   // and the worker has gone
+	worker   bool   // there is one: see Handle
 	holds    int    // nothing is taken until all are let go
 	cleared  uint64 // head at the last forget
 	held     int    // events put in hand at the last take

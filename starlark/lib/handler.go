@@ -284,12 +284,15 @@ func (l *listener) replaceable(of context.Context) (life context.Context, done f
 // beside runs in mode parallel.
 func (l *listener) beside(ctx context.Context, e bus.Event) error {
 	l.join()
+	end := l.b.host.Bus.Begin(e)
 	if l.b.spawn(func() {
+		defer end()
 		defer l.leave()
 		l.b.report(ctx, l.queue.Name, l.run(ctx, l.life, e), e)
 	}) {
 		return nil
 	}
+	defer end()
 	l.leave()
 	if h := l.heir.Load(); h != nil {
 		return h.beside(ctx, e)
