@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,7 @@ func New(b *bus.Bus, o Options) (*Bridge, error) {
 	br := &Bridge{w: newWire(l, o), o: o, addr: addr, again: make(chan struct{}, 1), reason: "not started"}
 	br.ann = newAnnouncer(l.mapper, o.Discovery, o.ClientID, br.status())
 	br.w.load()
+	br.w.in.load()
 	if err := l.listen(br.w.offer); err != nil {
 		return nil, err
 	}
@@ -68,6 +70,10 @@ func New(b *bus.Bus, o Options) (*Bridge, error) {
 // Close stops listening to the bus. Call it when Serve has returned.
 func (br *Bridge) Close() { br.w.close() }
 
+// Freeze keeps what is in the inbox for the next process, whatever becomes of the
+// handlers from now on. Call it before they are ended.
+func (br *Bridge) Freeze() { br.w.in.freeze() }
+
 // Connected reports whether there is a connection.
 func (br *Bridge) Connected() bool { return br.why() == "" }
 
@@ -76,6 +82,7 @@ func (br *Bridge) Stats() Stats {
 	st := br.w.stats()
 	st.Reason = br.why()
 	st.Connected = st.Reason == ""
+	st.Inbox = br.w.in.size()
 	br.w.mu.Lock()
 	st.Waiting, st.Bytes = br.w.q.n, br.w.q.bytes
 	br.w.mu.Unlock()
@@ -129,6 +136,7 @@ func (br *Bridge) Serve(ctx context.Context) error {
 	if sp, ok := br.o.Outbox.(*Spool); ok {
 		tidy.Go(func() { sp.run(tidyCtx, func(err error) { br.w.report("outbox", err) }) })
 	}
+	tidy.Go(func() { br.w.in.serve(tidyCtx) })
 	defer tidy.Wait()
 	defer stop()
 
@@ -303,6 +311,13 @@ func (br *Bridge) subscribe(ctx context.Context, c paho.Client) error {
 	}
 	if br.w.tells() {
 		filters[br.marker()] = 1
+	}
+	if slices.ContainsFunc(br.o.Subscribe, func(r Route) bool { return r.Durable }) { // what must not wait behind messages that are not acknowledged comes with QoS 0, too
+		for _, topic := range br.o.Told {
+			if v, ok := br.w.back(topic); ok && filters[v] > 0 {
+				filters[v+"/#"] = 0 // the same topic and what is below it; nothing is
+			}
+		}
 	}
 	br.w.hear()
 	t := c.SubscribeMultiple(filters, nil).(*paho.SubscribeToken)

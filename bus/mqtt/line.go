@@ -40,6 +40,10 @@ func (l *line) arrived(p publish) {
 	}
 	a := l.catchup.arrival(&p)
 	if a.retained || !l.heard(topic, payload) {
+		if qos > 0 && !a.retained && l.w.durable(topic) {
+			l.w.in.take(letter{line: l, message: message{topic: topic, payload: payload, qos: qos, pid: id}, a: a})
+			return // it is acknowledged when it is on disk
+		}
 		if err := l.w.receive(topic, payload, a); err != nil && qos > 0 {
 			l.refused = true
 			l.fail(fmt.Errorf("message on %s: %w", printable(topic), err))

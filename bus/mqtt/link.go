@@ -50,11 +50,14 @@ type Stats struct {
 	DropOldest  uint64 `json:"drop_oldest"`  // outbox full
 	DropNew     uint64 `json:"drop_new"`     // outbox full
 	Unstored    uint64 `json:"unstored"`     // the outbox failed: kept in memory only
+
+	Inbox     int    `json:"inbox,omitempty"`      // of durable routes: not handled yet
+	InboxFull uint64 `json:"inbox_full,omitempty"` // not acknowledged: the broker keeps them
 }
 
 type counters struct {
 	in, out, acked, again, queued, echoes, unchanged, malformed, tooLarge, refused, forged, tellings, attempts atomic.Uint64
-	dropOffline, dropSlow, dropOldest, dropNew, unstored                                                       atomic.Uint64
+	dropOffline, dropSlow, dropOldest, dropNew, unstored, inboxFull                                            atomic.Uint64
 }
 
 func (c *counters) stats() Stats {
@@ -62,7 +65,7 @@ func (c *counters) stats() Stats {
 		In: c.in.Load(), Out: c.out.Load(), Acked: c.acked.Load(), Again: c.again.Load(), Queued: c.queued.Load(), Echoes: c.echoes.Load(),
 		Unchanged: c.unchanged.Load(), Malformed: c.malformed.Load(), TooLarge: c.tooLarge.Load(),
 		Refused: c.refused.Load(), Forged: c.forged.Load(), Tellings: c.tellings.Load(), Attempts: c.attempts.Load(), DropOffline: c.dropOffline.Load(),
-		DropSlow: c.dropSlow.Load(), DropOldest: c.dropOldest.Load(), DropNew: c.dropNew.Load(), Unstored: c.unstored.Load(),
+		DropSlow: c.dropSlow.Load(), DropOldest: c.dropOldest.Load(), DropNew: c.dropNew.Load(), Unstored: c.unstored.Load(), InboxFull: c.inboxFull.Load(),
 	}
 }
 
@@ -151,26 +154,32 @@ var errBusy = errors.New("the bus did not take it")
 // receive makes an event of a message that came in. It returns errBusy when the
 // message should come again; everything else is counted, reported and over.
 func (l *link) receive(topic string, payload []byte, a arrival) error {
+	_, err := l.take(topic, payload, a)
+	return err
+}
+
+// take is receive; seq is the event's number, 0 if there is none.
+func (l *link) take(topic string, payload []byte, a arrival) (seq uint64, err error) {
 	v := l.inward(topic)
 	if v.err != nil {
 		l.reject(topic, v.err)
-		return nil
+		return 0, nil
 	}
 	if v.route < 0 {
-		return nil
+		return 0, nil
 	}
 	r := &l.Subscribe[v.route]
 	val, err := l.codecs.decode(r.Codec, payload)
 	if err != nil {
 		l.reject(topic, err)
-		return nil
+		return 0, nil
 	}
 	if a.retained && l.known(v.topic, val) {
-		return nil
+		return 0, nil
 	}
 	if l.telling(v.topic, val) {
 		l.tellings.Add(1)
-		return nil
+		return 0, nil
 	}
 	ctx := context.Background()
 	old := r.order(a, val, time.Now())
@@ -184,29 +193,30 @@ func (l *link) receive(topic string, payload []byte, a arrival) error {
 	case a.retained || a.keep:
 		publish = l.bus.Retain
 	}
-	if _, err := publish(ctx, l.source, v.topic, val); err != nil {
+	e, err := publish(ctx, l.source, v.topic, val)
+	if err != nil {
 		if errors.Is(err, bus.ErrOverload) || errors.Is(err, bus.ErrClosed) {
 			if !l.answers { // else it is offered again, and counted there when that ends
 				l.refused.Add(1)
 			}
-			return errBusy
+			return 0, errBusy
 		}
 		if errors.Is(err, bus.ErrFull) {
 			l.refused.Add(1)
 			if l.answers {
-				return err
+				return 0, err
 			}
 			l.report(topic, fmt.Errorf("mqtt: message on %s: %w", printable(topic), err))
-			return nil
+			return 0, nil
 		}
 		l.reject(topic, err)
-		return nil
+		return 0, nil
 	}
 	l.in.Add(1)
 	if old != nil && !a.retained {
 		l.queued.Add(1)
 	}
-	return nil
+	return e.Seq, nil
 }
 
 // telling reports whether a message is a robot's word about itself.

@@ -36,6 +36,9 @@ type Route struct {
 	// was sent ("sent", "header.stamp"): RFC 3339, or a number since 1970.
 	MaxAge time.Duration
 	Time   string
+	// Durable (Subscribe) acknowledges news of QoS 1 and 2 when Options.Inbox has
+	// it, and keeps it there until it is handled.
+	Durable bool
 }
 
 // Mapping says what crosses a link. A wildcard in first place doesn't reach

@@ -70,6 +70,9 @@ type Options struct {
 	Limit    int    // messages in the outbox; 10,000
 	Bytes    int64  // topics and payloads in the outbox; 16 MiB
 	Overflow bus.Overflow
+	// Inbox is where messages of durable routes wait until they are handled,
+	// within Limit and Bytes; nil is none. Append waits for the disk.
+	Inbox Outbox
 
 	MaxPacket int // bytes of the largest packet, either way; 256 KiB
 	// Settle is how long nothing must come before what comes is news, after a

@@ -24,6 +24,7 @@ type wire struct {
 	*link
 	o      Options
 	outbox Outbox
+	in     *inbox
 
 	mu       sync.Mutex // guards what follows; never held while calling out
 	line     *line      // the connection, nil between connections
@@ -54,10 +55,12 @@ const (
 )
 
 func newWire(l *link, o Options) *wire {
-	return &wire{
+	w := &wire{
 		link: l, o: o, outbox: o.Outbox, q: newQueue(uint16(rand.Uint32())), echo: newEcho(),
 		received: map[uint16]bool{}, states: states{last: map[string][]byte{}}, born: time.Now(), wake: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
 	}
+	w.in = newInbox(w, o.Inbox)
+	return w
 }
 
 // load takes over what an earlier process left in the outbox.

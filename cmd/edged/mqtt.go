@@ -207,7 +207,7 @@ func routes(list []config.Route) []mqtt.Route {
 		out = append(out, mqtt.Route{
 			Filter: c.Filter, QoS: byte(c.QoS), Codec: mqtt.Codec(c.Codec), Strip: c.Strip, Prefix: c.Prefix,
 			Retain: c.Retain, Relay: c.Relay, ActOnRetained: c.ActOnRetained,
-			ActOnQueued: c.ActOnQueued, MaxAge: time.Duration(c.MaxAge), Time: c.Time,
+			ActOnQueued: c.ActOnQueued, MaxAge: time.Duration(c.MaxAge), Time: c.Time, Durable: c.Durable,
 		})
 	}
 	return out
@@ -227,6 +227,12 @@ func (l *mqttLink) newBridge() error {
 	if l.spool, err = mqtt.OpenSpool(filepath.Join(dataDir(r.cfg), "outbox"), journal); err != nil {
 		return err
 	}
+	inbox, err := r.board.Journal("mqtt-inbox", blackboard.JournalOptions{
+		Limit: int(m.Outbox.Limit) + 1024, Bytes: int64(m.Outbox.Bytes) + 32*m.Outbox.Limit, Mode: blackboard.Sync,
+	})
+	if err != nil {
+		return err
+	}
 	overflow := bus.DropOldest
 	if m.Outbox.Overflow == "drop_new" {
 		overflow = bus.DropNew
@@ -239,11 +245,18 @@ func (l *mqttLink) newBridge() error {
 		URL: m.URL, ClientID: id, Prefix: r.prefix(), Insecure: m.Insecure,
 		Username: m.Username, PasswordFile: r.cfg.SecretPath(m.PasswordFile),
 		TLS:     mqtt.TLS{CA: r.cfg.Path(m.TLS.CA), Cert: r.cfg.Path(m.TLS.Cert), Key: r.cfg.Path(m.TLS.Key), Name: m.TLS.Name},
-		Mapping: r.mapping(), Discovery: r.discovery(),
+		Mapping: r.mapping(), Discovery: r.discovery(), Inbox: inbox,
 		Outbox: l.spool, Limit: int(m.Outbox.Limit), Bytes: int64(m.Outbox.Bytes), Overflow: overflow,
 		MaxPacket: int(m.MaxPacket), KeepAlive: time.Duration(m.KeepAlive), Settle: time.Duration(m.Settle), Log: r.log,
 	})
 	return err
+}
+
+// freeze is called before the scripts end: what they do not finish comes again.
+func (l *mqttLink) freeze() {
+	if l != nil && l.bridge != nil {
+		l.bridge.Freeze()
+	}
 }
 
 // close ends listening to the bus, after the tree has stopped.

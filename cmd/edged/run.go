@@ -375,6 +375,7 @@ func (r *robot) stopTree() {
 		r.log.Error("not all actuators are at rest", "err", err)
 	}
 	r.bus.Deliver() // not before: who hears of it must not hold up the Rest
+	r.link.freeze()
 	if err := errors.Join(r.scripts.stop(ctx), r.tree.Stop(ctx), r.link.close()); err != nil {
 		r.log.Warn("stopped with trouble", "err", err)
 	}

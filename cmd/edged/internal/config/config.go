@@ -137,6 +137,7 @@ type Route struct {
 	ActOnQueued   bool     `toml:"act_on_queued"`
 	MaxAge        Duration `toml:"max_age"`
 	Time          string   `toml:"time"`
+	Durable       bool     `toml:"durable"`
 }
 
 // Outbox bounds what waits for an outside broker.

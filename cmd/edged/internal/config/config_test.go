@@ -239,3 +239,19 @@ func TestSecretPath(t *testing.T) {
 		t.Errorf("the settings tell the password: %s", all)
 	}
 }
+
+// durable has an effect on what comes in from a broker outside, with QoS, and is
+// refused elsewhere.
+func TestDurableRoutes(t *testing.T) {
+	for _, x := range []struct{ mqtt, want string }{
+		{"url = \"tcp://127.0.0.1:1\"\nsubscribe = [{filter = \"a\", qos = 1, durable = true}]", ""},
+		{"url = \"tcp://127.0.0.1:1\"\nsubscribe = [{filter = \"a\", durable = true}]", "use qos = 1"},
+		{"url = \"tcp://127.0.0.1:1\"\npublish = [{filter = \"a\", qos = 1, durable = true}]", "durable is for [[mqtt.subscribe]]"},
+		{"subscribe = [{filter = \"a\", qos = 1, durable = true}]", "mqtt.url"},
+	} {
+		_, err := Load(folder(t, "[mqtt]\n"+x.mqtt+"\n"), nil, nil)
+		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
+			t.Errorf("%s\ngot error %v, want %q", x.mqtt, err, x.want)
+		}
+	}
+}

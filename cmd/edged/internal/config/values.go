@@ -174,6 +174,9 @@ func (c *Config) check() error {
 			if err := r.oneWay(dir); err != nil {
 				return &Error{Where: c.where("mqtt." + dir), Msg: fmt.Sprintf("%q: %v", r.Filter, err)}
 			}
+			if r.Durable && c.MQTT.URL == "" {
+				return &Error{Where: c.where("mqtt." + dir), Msg: fmt.Sprintf("%q: durable is for a broker outside (mqtt.url); the one inside keeps nothing for the robot", r.Filter)}
+			}
 		}
 	}
 	for i, e := range c.MQTT.Entities {
@@ -279,10 +282,14 @@ func (r *Route) oneWay(dir string) error {
 		{"retain", "publish", r.Retain}, {"relay", "publish", r.Relay},
 		{"act_on_retained", "subscribe", r.ActOnRetained}, {"act_on_queued", "subscribe", r.ActOnQueued},
 		{"max_age", "subscribe", r.MaxAge != 0}, {"time", "subscribe", r.Time != ""},
+		{"durable", "subscribe", r.Durable},
 	} {
 		if o.set && o.dir != dir {
 			return fmt.Errorf("%s is for [[mqtt.%s]]; here it has no effect", o.key, o.dir)
 		}
+	}
+	if r.Durable && r.QoS == 0 {
+		return fmt.Errorf("durable keeps what a broker sends until it is acknowledged, and qos = 0 is never: use qos = 1")
 	}
 	if r.Time != "" && (r.Codec == "text" || r.Codec == "bytes") {
 		return fmt.Errorf("time names a field, and the codec %q has none", r.Codec)
