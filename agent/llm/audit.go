@@ -92,10 +92,7 @@ func (a *Audit) write(e AuditEntry, sync bool) (seq uint64, err error) {
 	if e.Hash, err = e.sum(); err != nil {
 		return 0, err
 	}
-	line, err := json.Marshal(e)
-	if err != nil {
-		return 0, fmt.Errorf("llm: audit: %w", err)
-	}
+	line, _ := json.Marshal(e) // sum has just done it
 	if _, err := a.w.Write(append(line, '\n')); err != nil {
 		return 0, fmt.Errorf("llm: audit: %w", err)
 	}
@@ -138,24 +135,26 @@ func (e AuditEntry) sum() (string, error) {
 // not nil.
 func VerifyAudit(r io.Reader, each func(AuditEntry)) (*AuditEntry, error) {
 	var last *AuditEntry
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 4<<20)
-	for n := 1; lines.Scan(); n++ {
+	in := bufio.NewReader(r)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if err != nil && err != io.EOF {
+			return last, err
+		}
+		if len(line) == 0 {
+			return last, nil
+		}
 		var e AuditEntry
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if err := json.Unmarshal(line, &e); err != nil {
 			return last, fmt.Errorf("llm: audit: line %d: %w", n, err)
 		}
-		want, err := e.sum()
-		if err != nil {
-			return last, err
+		if want, err := e.sum(); err != nil || e.Hash != want {
+			return last, fmt.Errorf("llm: audit: line %d was changed", n)
 		}
 		var seq uint64
 		prev := ""
 		if last != nil {
 			seq, prev = last.Seq, last.Hash
-		}
-		if e.Hash != want {
-			return last, fmt.Errorf("llm: audit: line %d was changed", n)
 		}
 		if e.Prev != prev || e.Seq != seq+1 {
 			return last, fmt.Errorf("llm: audit: something is missing before line %d", n)
@@ -165,5 +164,4 @@ func VerifyAudit(r io.Reader, each func(AuditEntry)) (*AuditEntry, error) {
 			each(e)
 		}
 	}
-	return last, lines.Err()
 }
