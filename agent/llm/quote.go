@@ -189,12 +189,8 @@ var roles = [...]string{"user", "assistant", "human", "system", "instruction", "
 
 // isRole reports whether a text ends with the name of a role.
 func isRole(s []rune) bool {
-	i := len(s)
-	for i > 0 && len(s)-i < 12 && unicode.IsLetter(s[i-1]) {
-		i--
-	}
-	word := strings.ToLower(string(s[i:]))
-	return slices.ContainsFunc(roles[:], func(role string) bool { return strings.HasSuffix(word, role) })
+	end := strings.ToLower(string(s[max(0, len(s)-len("instruction")):]))
+	return slices.ContainsFunc(roles[:], func(role string) bool { return strings.HasSuffix(end, role) })
 }
 
 // fit gives a dialogue in which no message holds marks but the system's and
