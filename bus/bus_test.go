@@ -84,7 +84,7 @@ func TestOneOrderForAll(t *testing.T) {
 	go func() { done.Wait(); close(heardAll) }()
 	select {
 	case <-heardAll:
-	case <-time.After(20 * time.Second): // not all was heard; what was is told below
+	case <-time.After(5 * time.Second): // not all was heard; what was is told below
 	}
 	mu.Lock()
 	defer mu.Unlock()

@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"edged/bus"
 )
@@ -17,7 +18,9 @@ func Example() {
 	alarms, _ := b.Subscribe("alarm", bus.Queue{})
 	b.Publish(context.Background(), "hw:lidar", "sensor/lidar", 0.9)
 	b.Publish(context.Background(), "hw:lidar", "sensor/lidar", 0.2)
-	e, _ := alarms.Next(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	e, _ := alarms.Next(ctx)
 	fmt.Println(e.Seq, e.Topic, e.Payload(), "because of", e.Cause)
 	// Output: 3 alarm sensor/lidar because of 2
 }

@@ -250,7 +250,7 @@ func TestAskListensFirst(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 				defer cancel()
 				if v, err := f.Result(ctx); err != nil || v != int64(i) {
 					t.Errorf("guest %d: got %v, %v", i, v, err)
