@@ -344,3 +344,35 @@ func TestHeartbeatWithoutSystemd(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// A heartbeat that nobody hears is an error, not a beat.
+func TestHeartbeatToNobody(t *testing.T) {
+	for name, fails := range map[string]error{"well": nil, "stuck": errors.New("no move")} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "notify")
+			conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := Heartbeat{Socket: path, Every: 50 * time.Millisecond, Probes: map[string]Probe{"tree": func(context.Context) error { return fails }}}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // Serve without an error ends by it
+			defer cancel()
+			served := make(chan error, 1)
+			go func() { served <- h.Serve(ctx) }()
+			buf := make([]byte, 64)
+			if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := conn.Read(buf); err != nil || string(buf[:n]) != "READY=1" {
+				t.Errorf("got %q %v", buf[:n], err)
+			}
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+			err = <-served
+			if err == nil || ctx.Err() != nil {
+				t.Errorf("got %v, ended by its context: %v; want an error of the socket", err, ctx.Err())
+			}
+		})
+	}
+}
