@@ -270,3 +270,72 @@ func TestExpiryOfAWill(t *testing.T) {
 		}
 	})
 }
+
+// How long the broker waits for a client, to the second.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		do   func(b *clocked) *client
+		want string
+		at   time.Duration
+		told string
+	}{
+		{"no CONNECT", func(b *clocked) *client { return b.pipes.dial(b.t, 5) }, "closed", 10 * time.Second, ""},
+		{"half a CONNECT", func(b *clocked) *client {
+			c := b.pipes.dial(b.t, 5)
+			_, _ = c.net.Write([]byte{0x10, 20, 0})
+			return c
+		}, "closed", 10 * time.Second, ""},
+		{"keep alive", func(b *clocked) *client {
+			return b.client(5, "c", func(pk *packets.Packet) { pk.Connect.Keepalive = 10 })
+		}, "Disconnect 0x8d", 15 * time.Second, ""},
+		{"half a packet", func(b *clocked) *client {
+			c := b.client(5, "c", func(pk *packets.Packet) { pk.Connect.Keepalive = 0 })
+			_, _ = c.net.Write([]byte{0x30, 20, 0})
+			return c
+		}, "closed", 30 * time.Second, ""},
+		{"what is not taken", func(b *clocked) *client {
+			c := b.client(5, "c", nil)
+			c.publish("busy", "x", 1, 1, nil)
+			return c
+		}, "Disconnect 0x89", 10 * time.Second, "was not taken for 10s"},
+		{"a client that reads nothing", func(b *clocked) *client {
+			c := b.client(5, "c", nil)
+			c.subscribe(nil, "n")
+			b.publish("n", "x", 0, false)
+			time.Sleep(20*time.Second + 1)
+			return c
+		}, "closed", 20*time.Second + 1, "took nothing for 20s"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, broker.Options{}, func(b *broker.Broker) {
+				b.Receive(func(topic string, _ []byte, _ byte, _ bool) error {
+					if topic == "busy" {
+						return context.DeadlineExceeded
+					}
+					return nil
+				})
+			}, func(b *clocked) {
+				begin := time.Now()
+				c := row.do(b)
+				got := "silence"
+				for got == "silence" {
+					got = c.hear()
+				}
+				if at := time.Since(begin); got != row.want || at < row.at || at > row.at+20*time.Millisecond {
+					t.Errorf("got %s after %v, want %s after %v", got, at, row.want, row.at)
+				}
+				synctest.Wait()
+				slow := uint64(0)
+				if row.told != "" && row.want == "closed" {
+					slow = 1
+				}
+				if _, told := b.all(); !strings.Contains(told, row.told) || row.told == "" && told != "" || b.Stats().Slow != slow || b.Stats().Clients != 0 {
+					t.Errorf("told: %q; %+v", told, b.Stats())
+				}
+			})
+		})
+	}
+}
