@@ -53,6 +53,7 @@ var rooms = []room{
 	{pkg: "hw", tests: []string{"hw/sim"}},
 	{pkg: "hw/stopword"},
 	{pkg: "bus"},
+	{pkg: "bus/origin"},
 	{pkg: "bus/mqtt"},
 	{pkg: "bus/mqtt/broker"},
 	{pkg: "blackboard"},
